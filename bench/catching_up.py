@@ -28,8 +28,8 @@ from typing import Any
 from bench import reference
 from bench.clock import next_position
 from bench.engine import DB, alone, collections
-from bench.lines import add_options
-from bench.measurement import ROUNDS, Measurement, machine, measurement, quiet_load, warm
+from bench.lines import about_run, add_options
+from bench.measurement import ROUNDS, Measurement, measurement, warm
 from bench.workload import PARTS
 
 _RUNS_S = 3.0
@@ -40,13 +40,12 @@ Figures = dict[str, Any]
 
 def main() -> None:
     asked = arguments()
-    load = quiet_load(busy=asked.busy)
+    about = about_run(asked)
     rounds = []
     for found in measure(asked.documents, asked.changes, asked.rounds):
         print(json.dumps(found), flush=True)
         rounds.append(found)
     counts = counted(rounds)
-    about = {**machine(), "load_before": load, "documents": asked.documents, "changes": asked.changes}
     text = json.dumps({"about": about, "warm": counts, "rounds": rounds}, indent=1)
     asked.output.write_text(f"{text}\n", encoding="utf-8")
     engine, client = counts["engine"]["per_second"], counts["client"]["per_second"]

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.engine import DB, collections, started
-from bench.lines import add_options, telling
+from bench.lines import about_run, add_options, telling
 from bench.workload import PARTS, load_orders
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.spark_cluster import start_spark_cluster
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--warehouse", nargs="+", default=["path", "s3"], choices=list(PLACES))
     add_options(parser)
     asked = parser.parse_args()
-    with telling(asked) as tell:
+    with telling(about_run(asked), asked.output) as tell:
         for warehouse in asked.warehouse:
             for workers in asked.workers:
                 for found in measure(warehouse, workers, asked.documents, asked.changes, asked.rounds):

@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.command import COMMAND, HERE, Command, by_turns, running
-from bench.lines import add_options, telling
+from bench.lines import about_run, add_options, telling
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--verify", action="store_true", help="time `verify` instead")
     add_options(parser)
     asked, checkouts = by_turns(parser)
-    with telling(asked) as tell:
+    with telling(about_run(asked), asked.output) as tell:
         tell(**measured(asked, checkouts))
 
 

@@ -26,14 +26,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench.engine import Engine, alone, collections
-from bench.lines import add_options, telling
-from bench.measurement import machine, quiet_load
+from bench.lines import about_run, add_options, telling
+from bench.measurement import load_now, machine
 from bench.orders import Maker, large_orders, orders
 from bench.unit_cost import states, table, unit_costs
 from bench.workload import PARTS, Changes
@@ -47,10 +46,9 @@ Figures = dict[str, Any]
 
 def main() -> None:
     asked = arguments()
-    load = quiet_load(busy=asked.busy)
-    about = {**machine(), "load_before": load, "documents": asked.documents, "changes": asked.changes}
+    about = about_run(asked)
     rounds: list[Figures] = []
-    with telling(asked, asked.output.with_suffix(".jsonl")) as tell:
+    with telling(about, asked.output.with_suffix(".jsonl")) as tell:
         for size in asked.sizes:
             for found in measure(size, asked.documents, asked.changes, asked.rounds):
                 tell(size=size, **found)
@@ -83,10 +81,10 @@ def measure(size: int, documents: int, changes: int, rounds: int) -> Iterator[Fi
     names = collections(rounds)
     with alone(names, documents, make) as engine:
         for number, name in enumerate(names, 1):
-            before = {"what": "backfill", "round": number, "load_before": _load()}
+            before = {"what": "backfill", "round": number, "load_before": load_now()}
             yield {**before, **backfill(engine, name, documents)}
         for number in range(1, rounds + 1):
-            before = {"what": "changes", "round": number, "load_before": _load()}
+            before = {"what": "changes", "round": number, "load_before": load_now()}
             yield {**before, **follow(engine, names[-1], documents, changes, number - 1, make)}
         yield {"what": "rest", **engine.rest(_REST_S)}
 
@@ -114,10 +112,6 @@ def _with_costs(taken: Figures, counted: dict[str, int]) -> Figures:
         cores=int(machine()["cores"]),
     )
     return {**counted, **taken, **costs}
-
-
-def _load() -> float:
-    return round(os.getloadavg()[0], 2)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 from bench import lag_plot
 from bench.command import by_turns, running
 from bench.lag import SEED, Log, Written, changes, percentiles
-from bench.lines import add_options, telling
+from bench.lines import about_run, add_options, telling
 from bench.orders import order_id
 from bench.workload import load_orders
 from signals import SnapshotClient
@@ -58,7 +58,7 @@ def main() -> None:
     add_options(parser)
     asked, checkouts = by_turns(parser)
     options = {**_OPTIONS, **dict(option.split("=", 1) for option in asked.options)}
-    with telling(asked) as tell:
+    with telling(about_run(asked), asked.output) as tell:
         for documents in asked.documents:
             for name, checkout in zip(("this", "beside"), checkouts, strict=False):
                 for figures in measured(checkout, documents, options, asked):

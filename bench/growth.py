@@ -39,7 +39,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.deletes import orders, orders_table
-from bench.lines import Tell, add_options, telling
+from bench.lines import Tell, about_run, add_options, telling
 from bench.spark import scratch
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import FileWriter, job_name
@@ -302,7 +302,7 @@ def main() -> None:
     parser.add_argument("--removed", type=int, nargs="*", default=[0, 10_000, 110_000])
     add_options(parser)
     asked = parser.parse_args()
-    with telling(asked) as tell, scratch("growth") as (spark, folder):
+    with telling(about_run(asked), asked.output) as tell, scratch("growth") as (spark, folder):
         for part in (of_batches, of_commits, of_actions, of_removed):
             part(spark, folder, asked, tell)
 

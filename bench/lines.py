@@ -24,14 +24,20 @@ def add_options(parser: ArgumentParser, output: Path | None = None) -> None:
     parser.add_argument("--output", type=Path, default=output, help="a file for what is printed")
 
 
-@contextmanager
-def telling(asked: Namespace, kept: Path | None = None) -> Iterator[Tell]:
-    """Lines of a run that was ``asked`` for so, in the file ``kept`` as well, or else in its ``--output``. Ends the
-    program where others are at work."""
+def about_run(asked: Namespace) -> dict[str, object]:
+    """What is to be known of a run that was ``asked`` for so: machine, load, and that, without what names this
+    machine's folders. Ends the program where others are at work."""
     load = quiet_load(busy=asked.busy)
-    path = kept or asked.output
+    given = {name: value for name, value in vars(asked).items() if value is not None and name != "busy"}
+    plain = {name: value for name, value in given.items() if not isinstance(value, Path)}
+    return {**machine(), "load_before": load, **plain}
+
+
+@contextmanager
+def telling(about: dict[str, object], kept: Path | None) -> Iterator[Tell]:
+    """Lines of the run that this is ``about``, in the file ``kept`` as well."""
     with ExitStack() as stack:
-        file = None if path is None else stack.enter_context(path.open("w", encoding="utf-8"))
+        file = None if kept is None else stack.enter_context(kept.open("w", encoding="utf-8"))
 
         def tell(**figures: object) -> None:
             line = json.dumps(figures)
@@ -39,11 +45,5 @@ def telling(asked: Namespace, kept: Path | None = None) -> Iterator[Tell]:
             if file is not None:
                 print(line, file=file, flush=True)
 
-        tell(about={**machine(), "load_before": load, **_plain(asked)})
+        tell(about=about)
         yield tell
-
-
-def _plain(asked: Namespace) -> dict[str, object]:
-    """What was asked for, without what names this machine's folders."""
-    given = {name: value for name, value in vars(asked).items() if value is not None and name != "busy"}
-    return {name: value for name, value in given.items() if not isinstance(value, Path)}

@@ -17,6 +17,7 @@ __all__ = [
     "ROUNDS",
     "Measurement",
     "in_turns",
+    "load_now",
     "machine",
     "measurement",
     "quiet_load",
@@ -93,10 +94,15 @@ def too_busy(load: float) -> str | None:
     )
 
 
+def load_now() -> float:
+    """The load of the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
 def quiet_load(*, busy: bool) -> float:
     """The load of the last minute. Ends the program where others are at work, unless it is to measure although they are
     (``busy``)."""
-    load = round(os.getloadavg()[0], 2)
+    load = load_now()
     if (why := too_busy(load)) is not None and not busy:
         sys.exit(why)
     return load

@@ -418,6 +418,20 @@ class Engine:
         how = self.recovery.look(state, paused=self._signals.stream_paused)
         self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports, how)
 
+    @property
+    def ledger(self) -> Ledger:
+        """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
+        run = self.run_state
+        return run if run is not None else Waiting(self.journal, self.store)
+
+    def _watch(self, enabled: list[SignalChannel]) -> Channels:
+        return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
+
+    def _look_at_channels(self) -> None:
+        self.announcer.look(self._is_committed)
+        for part in self._channels.look():
+            self._taking.take(part.actions, part.refused)
+
     def _context(self) -> RunContext:
         begins = self.spark, self.client, self.config, self.store, self.journal, self._hints, self._kept
         told = self._signals, self.announcer, self.first_load, self.outcomes
@@ -434,17 +448,3 @@ class Engine:
         sample = partial(sample_plan, config.layout, self.client, config.fields)
         columns = config.layout, sample, mine.owner, config.further, config.form
         return Tables(self.spark, config.warehouse, mine.application_id, *columns)
-
-    @property
-    def ledger(self) -> Ledger:
-        """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
-        run = self.run_state
-        return run if run is not None else Waiting(self.journal, self.store)
-
-    def _watch(self, enabled: list[SignalChannel]) -> Channels:
-        return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
-
-    def _look_at_channels(self) -> None:
-        self.announcer.look(self._is_committed)
-        for part in self._channels.look():
-            self._taking.take(part.actions, part.refused)

@@ -62,7 +62,7 @@ class KeptTable:
     def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
         """What was ``found`` ``now``, which says when to look again; by its ``limits`` files are small."""
         before, self.seen = self.seen, None if found is None else (found.version, now)
-        self.look, self.waits, self.more, wait = found, None, False, LOOK_SECONDS
+        self.look, self.waits, wait = found, None, LOOK_SECONDS
         if found is not None and before is not None:
             version, at = before
             wait = next_look(found.version - version, now - at, limits, bool(found.marked))

@@ -73,36 +73,13 @@ class LateReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Nothing(DataSourceReader):
-    """Of a source that has none."""
+    """What a source has for whoever does not stream it."""
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:  # noqa: ARG002
         return iter(())
-
-
-def plan_ahead(spark: SparkSession) -> None:
-    """Have Spark make a source of nothing, and plan how it is read: a stream that starts behind that finds the Pythons
-    that do so there. Raises what Spark says."""
-    own_name = f"{NAME}-ahead-{secrets.token_hex(4)}"
-
-    class SourceAhead(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return own_name
-
-        def schema(self) -> StructType:
-            return SCHEMA
-
-        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-            from streaming.source.registration import Nothing  # as a stream's
-
-            return Nothing()
-
-    spark.dataSource.register(SourceAhead)
-    frame = spark.read.format(own_name).load()
-    frame._jdf.queryExecution().toRdd().getNumPartitions()  # which Spark does not ask for before
 
 
 def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:
@@ -124,6 +101,11 @@ def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:
         def schema(self) -> StructType:
             return SCHEMA
 
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+            from streaming.source.registration import Nothing  # as below
+
+            return Nothing()
+
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
             from streaming.source.registration import LateReader  # not needed to make it
 
@@ -131,3 +113,10 @@ def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:
 
     spark.dataSource.register(SourceAt)
     return own_name
+
+
+def plan_ahead(spark: SparkSession) -> None:
+    """Have Spark make a source, and plan how it is read, although there is nothing in it: a stream that starts behind
+    that finds the Pythons that do so there. Raises what Spark says."""
+    frame = spark.read.format(register_at(spark, {})).load()
+    frame._jdf.queryExecution().toRdd().getNumPartitions()  # which Spark does not ask for before

@@ -62,9 +62,7 @@ def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab
     """Both get what they need, one step a look; a table that is being landed is waited for, and nothing is committed
     meanwhile. What was done is in the status and counted."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
-        kept.land(ITEMS, batch)
+    kept.land_each(range(4), ORDERS, ITEMS)
     with ThreadPoolExecutor(1) as thread:
         with kept.tables.landing(ORDERS) as opened, kept.tables.landing(ITEMS):
             looking = thread.submit(kept.looks)
@@ -110,8 +108,7 @@ def test_landings_go_on_beside_a_rewrite(
         return copies
 
     monkeypatch.setattr(Begun, "write", in_the_middle)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     lock = kept.tables.of(ORDERS).lock
     kept.looks(2)
     assert locked == [False]
@@ -179,9 +176,7 @@ def test_a_failure_is_logged_counted_and_tried_again(
     """Of one table, whose file is gone for a while: the other table gets its upkeep, and landings go on. It is not
     tried again before its time."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
-        kept.land(ITEMS, batch)
+    kept.land_each(range(4), ORDERS, ITEMS)
     file, aside = Path(DeltaTable(str(kept.path(ORDERS))).file_uris()[0]), tmp_path / "aside"
     shutil.move(file, aside)
     with capture_logs() as logs:
@@ -208,8 +203,7 @@ def test_a_failure_is_logged_counted_and_tried_again(
 def test_nothing_is_written_without_the_engines_lock(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     """Another engine has it: the tables are that one's."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     kept.locked = False
     before = kept.tables.of(ORDERS).table.version()
     kept.looks()

@@ -31,9 +31,7 @@ def test_each_kind_of_step_rests_for_itself(
     waits for its turn of either, and the status says what is due."""
     monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds, busy: SECONDS))
     kept = Kept(spark, lab, tmp_path, retention_hours=168)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
-        kept.land(ITEMS, batch)
+    kept.land_each(range(4), ORDERS, ITEMS)
     kept.looks(6)
     assert kept.counted() == {"vacuum": 1, "compact": 1}
     waiting = [kept.report(name) for name in (ORDERS, ITEMS) if not kept.report(name).rewrites]
@@ -53,12 +51,10 @@ def test_tables_take_turns(
     kept = Kept(spark, lab, tmp_path)
     names = [ITEMS, ORDERS, Namespace("shop", "users")]
     for name in names:
-        for batch in range(4):
-            kept.land(name, batch)
+        kept.land_each(range(4), name)
     for turn in range(len(names)):
         kept.looks(1)
-        for batch in range(3):
-            kept.land(ITEMS, 4 + 3 * turn + batch)
+        kept.land_each(range(4 + 3 * turn, 7 + 3 * turn), ITEMS)
         rests = kept.upkeep._rests
         for effort in rests:
             rests[effort] = 0.0
@@ -103,8 +99,7 @@ def test_upkeep_makes_way_for_what_lands(
     def done(landing_seconds: float) -> float:
         kept.upkeep._worked.clear()
         kept.looks(1)
-        for batch in range(kept.batch, kept.batch + 3):
-            kept.land(ORDERS, batch)
+        kept.land_each(range(kept.batch, kept.batch + 3), ORDERS)
         kept.batch += 3
         kept.tally.add("batch_seconds", landing_seconds, "land")
         kept.looks(1)
@@ -129,8 +124,7 @@ def test_files_that_follow_one_another_are_concatenated(
     if not alike:
         monkeypatch.setattr(file_concat, "is_gregorian", lambda _: False)
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(3):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(3), ORDERS)
     kept.looks()
     assert (kept.counted(), kept.keys(ORDERS)) == ({"compact": 1}, ["k0", "k1", "k2"])
     (made,) = kept.path(ORDERS).glob("copies-*")
@@ -150,8 +144,7 @@ def test_a_rewrite_that_fails_does_not_keep_the_log_from_its_checkpoint(
     monkeypatch.setattr(Begun, "write", write)
     monkeypatch.setattr("snapshotter.engine.upkeep.checkpoint_due", lambda *_: True)
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(3):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(3), ORDERS)
     kept.looks(2)
     assert kept.counted() == {"failed": 1, "checkpoint": 1}
     assert kept.report(ORDERS).error == "the disk is full"
@@ -161,8 +154,7 @@ def test_a_rewrite_that_fails_does_not_keep_the_log_from_its_checkpoint(
 def test_few_files_are_enough_where_nothing_lands(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     """What a first load leaves is put together before changes mark rows in it."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(2):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(2), ORDERS)
     kept.looks()
     assert kept.report(ORDERS).rewrites == 0, "three are wanted while something lands"
     kept.tally.put("bytes_landing", 0)

@@ -66,9 +66,7 @@ def a_day_ago(storage: Storage) -> None:
 def test_what_is_due_is_done_without_rests(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     """Of each table, although nothing was looked at before; rows stay as they are."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
-        kept.land(ITEMS, batch)
+    kept.land_each(range(4), ORDERS, ITEMS)
     ends(kept)
     assert kept.counted() == {"compact": 2}
     for name in (ORDERS, ITEMS):
@@ -80,8 +78,7 @@ def test_what_is_due_is_done_without_rests(spark: SparkSession, lab: Lab, tmp_pa
 def test_the_log_gets_its_checkpoint(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     """Behind ten commits, for landings leave it to the upkeep from then on."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(12):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(12), ORDERS)
     before = checkpoints(kept.path(ORDERS))
     ends(kept)
     assert kept.counted()["checkpoint"] == 1
@@ -127,16 +124,13 @@ def test_those_that_have_waited_longest_come_first(
         kept = Kept(spark, lab, tmp_path, storage)
         done = kept.counted
         monkeypatch.setattr(TableUpkeep, "_over", lambda _self, _until, done=done: bool(done()))
-        for batch in range(4):
-            kept.land(ORDERS, 4 * turn + batch)
-            kept.land(ITEMS, 4 * turn + batch)
+        kept.land_each(range(4 * turn, 4 * turn + 4), ORDERS, ITEMS)
         ends(kept)
         assert [kept.report(name).rewrites for name in (ITEMS, ORDERS)] == [1 - turn, turn]
     monkeypatch.undo()
     monkeypatch.setattr(upkeep, "LAST_SECONDS", 0.0)
     kept = Kept(spark, lab, tmp_path, storage)
-    for batch in range(4):
-        kept.land(ORDERS, 8 + batch)
+    kept.land_each(range(8, 12), ORDERS)
     ends(kept)
     assert kept.counted() == {}
 
@@ -146,8 +140,7 @@ def test_a_stop_ends_it_and_a_lost_lock_ends_the_engine(
 ) -> None:
     """Whoever stops the engine waits for no upkeep; without the lock nothing is written, and the engine is told."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     kept.upkeep.last_turn(lambda: True, lambda: None, lambda: None)
     assert kept.upkeep._last is None
     kept.locked = False
@@ -161,8 +154,7 @@ def test_a_stop_while_another_step_lasts_begins_none(
 ) -> None:
     """The last turn waits for a step of the looks before; a stop meanwhile is the end of it."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
     stopped = threading.Event()
     with kept.upkeep, kept.upkeep._one_at_a_time:  # as a step does
@@ -176,8 +168,7 @@ def test_behind_the_last_turn_nobody_begins_anything(
 ) -> None:
     """Its time is over with something still due: the looks of before leave that to the next run."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(upkeep, "LAST_SECONDS", 0.0)
     ends(kept)
@@ -191,8 +182,7 @@ def test_a_lock_that_cannot_be_kept_just_now_fails_no_run(
 ) -> None:
     """What landed has landed: the turn is over, which is told, and the run ends as it would have."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
 
     def keep() -> None:
         raise StorageError("503 Slow Down")
@@ -208,8 +198,7 @@ def test_a_lock_that_cannot_be_kept_just_now_fails_no_run(
 def test_the_status_is_written_meanwhile(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     """Whoever looks at a run that only keeps its tables in order does not take it for lost."""
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     written: list[int] = []
     kept.upkeep.last_turn(lambda: False, lambda: None, lambda: written.append(1))
     assert written
@@ -236,8 +225,7 @@ def test_old_files_that_stay_keep_nothing_else_from_being_done(
     before = read_notes(storage)[key(ORDERS)].vacuumed_ms
     for turn in (1, 2):
         kept = Kept(spark, lab, tmp_path, storage, retention_hours=168)
-        for batch in range(4):
-            kept.land(ORDERS, 4 * turn + batch)
+        kept.land_each(range(4 * turn, 4 * turn + 4), ORDERS)
         ends(kept)
         assert kept.counted().get("compact") == 1
         assert ("failed" in kept.counted()) == (turn == 1 and isinstance(why, OSError))
@@ -260,8 +248,7 @@ def test_files_that_are_not_alike_are_put_together_as_rows(
     monkeypatch.setattr(upkeep_plan, "_CHAINED_BYTES", 0)
     monkeypatch.setattr(rewriting, "concatenated", concatenated)
     kept = Kept(spark, lab, tmp_path)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
+    kept.land_each(range(4), ORDERS)
     ends(kept)
     assert len(asked) == 1
     assert kept.counted() == {"compact": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,12 @@ class Kept:
         with self.tables.landing(namespace) as opened:
             source = self.spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
             opened.table.land(source, batch_id=batch, metadata={}, how="append", key_ranges=None)
+
+    def land_each(self, batches: Iterable[int], *namespaces: Namespace) -> None:
+        """One batch after the other, into each of these tables."""
+        for batch in batches:
+            for namespace in namespaces:
+                self.land(namespace, batch)
 
     def keys(self, namespace: Namespace) -> list[str]:
         return sorted(row["_key"] for row in delta_rs.rows(self.path(namespace), "_key"))

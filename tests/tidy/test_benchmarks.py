@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import lag_plot, measurement
-from bench.lines import add_options, telling
+from bench.lines import about_run, add_options, telling
 from bench.measurement import LOAD_MAX, too_busy
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -60,7 +60,7 @@ def test_lines_are_kept_as_they_are_printed(
     parser.add_argument("--rows", type=int, default=5)
     add_options(parser)
     asked = parser.parse_args(["--output", str(kept)])
-    with telling(asked) as tell:
+    with telling(about_run(asked), asked.output) as tell:
         tell(part="first", seconds=1.5)
     about, first = map(json.loads, kept.read_text().splitlines())
     assert first == {"part": "first", "seconds": 1.5}
@@ -69,10 +69,10 @@ def test_lines_are_kept_as_they_are_printed(
     assert capsys.readouterr().out == kept.read_text()
 
     monkeypatch.setattr(measurement, "os", os_with_load(0.94))
-    with pytest.raises(SystemExit, match="others are at work"), telling(asked):
+    with pytest.raises(SystemExit, match="others are at work"), telling(about_run(asked), asked.output):
         pytest.fail("it has begun")
     assert len(kept.read_text().splitlines()) == 2
-    with telling(parser.parse_args(["--busy"])):
+    with telling(about_run(parser.parse_args(["--busy"])), None):
         assert json.loads(capsys.readouterr().out)["about"]["load_before"] == 0.94
 
 
