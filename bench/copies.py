@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from bench.growth import in_a_file
+from bench.growth import added, in_a_file
 from bench.spark import scratch
 from streaming.delta.rewriting import Begun
 from streaming.delta.state_table import StateTable
@@ -36,7 +36,8 @@ def filled(table: StateTable, files: int, rows: int) -> None:
         keys = sorted(f"{(row * 7_919 + number * 104_729) % _KEYS:024}" for row in range(rows))
         values = range(rows), [f"text of {key[-6:]}" for key in keys]
         columns = [keys, *(values[at % 2] for at in range(len(_PLAN.columns))), [None] * rows]
-        table.land(None, batch_id=number + 1, metadata={}, **in_a_file(folder, schema, number, columns))
+        file = in_a_file(folder, schema, number, columns)
+        table.land(None, batch_id=number + 1, metadata={}, **added([file]))
 
 
 def begun(table: StateTable) -> Begun:

@@ -1,11 +1,14 @@
 """What a month does to a table: whether a commit takes longer with more rows, more files, a longer log.
 
     python -m bench.growth [--rows 100000 400000] [--batches 10000 200] [--rounds 6]
-                           [--commits 60] [--actions 600] [--looks 15] [--log 0] [--removed 0 10000 110000]
+                           [--commits 60] [--files 200 2000] [--actions 600] [--looks 15] [--log 0]
+                           [--removed 0 10000 110000] [--parts batches commits files actions removed]
                            [--busy] [--output FILE]
 
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
+    files     batches of the smallest size into tables of so many files of a few rows, without upkeep: each key lies in
+              a file of its own, and the driver finds it, as in an engine
     actions   so many commits that carry file actions alone: of each a file of a few new rows is written beforehand, and
               the commit adds it, so that no Spark job is in it; made as fast as they go, with upkeep
     removed   a checkpoint of the log that remembers so many removed files (each landing removes one for each file in
@@ -30,6 +33,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +45,15 @@ from pyspark.sql import functions as F
 from bench.deletes import orders, orders_table
 from bench.lines import Tell, about_run, add_options, telling
 from bench.spark import scratch
+from streaming.decode.streamed_rows import table_schema
 from streaming.delta.local_checkpoints import free_checkpoint
-from streaming.delta.new_files import FileWriter, job_name
-from streaming.delta.row_writer import Known
+from streaming.delta.new_files import MARKS, FileWriter, NewFile, job_name
+from streaming.delta.row_writer import Known, RowsInFiles
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, checkpoint_due, due
+from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
@@ -55,6 +61,7 @@ from streaming.namespaces import Namespace
 LIMITS = Thresholds()
 FILE_ROWS, ROWS_A_FILE = 5, 250_000
 _PARTS = 10
+_ADDED_AT_ONCE = 500
 _CHECKPOINTS = 3
 _SECONDS = 2.0
 """What lies between two commits of a day: checkpoints are written by that clock, as they would be."""
@@ -87,6 +94,17 @@ class Grown:
             began = time.perf_counter()
             self.keep()
             self.kept_seconds += time.perf_counter() - began
+
+    def add(self, files: Sequence[NewFile]) -> None:
+        """Of rows whose keys are new."""
+        given = added(files)
+        self.timed(lambda batch: self.table.land(None, batch_id=batch, metadata={}, **given))
+
+    def merge(self, keys: Sequence[str], rows: DataFrame | RowsInFiles) -> None:
+        """Of these ``keys``, each once."""
+        known, ranges = Known(len(keys), distinct=True, held=True, deletes=0), key_ranges(keys)
+        given: dict[str, Any] = {"how": "merge", "key_ranges": ranges, "known": known}
+        self.timed(lambda batch: self.table.land(rows, batch_id=batch, metadata={}, **given))
 
     def keep(self) -> None:
         """As the engine does it (`snapshotter.engine.upkeep`), one step after the other without its pauses."""
@@ -204,15 +222,34 @@ def of_commits(spark: SparkSession, folder: Path, asked: argparse.Namespace, tel
 
 
 def in_a_file(
-    folder: TableFolder, schema: pa.Schema, number: int, columns: Sequence[Sequence[Any]]
-) -> dict[str, Any]:
-    """Write new rows as a worker does, and say what is given to the landing that adds them."""
-    writer = FileWriter(folder, schema, job_name(), number, _TIME)
+    folder: TableFolder,
+    schema: pa.Schema,
+    number: int,
+    columns: Sequence[Sequence[Any]],
+    time: int | None = _TIME,
+) -> NewFile:
+    """Write new rows as a worker does: READs, or (no ``time``) rows of events, which bear one each."""
+    writer = FileWriter(folder, schema, job_name(), number, time)
     arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
     writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
     file = writer.close()
     assert file is not None
-    return {"how": "append", "key_ranges": [(file.low, file.high)], "new": [file]}
+    return file
+
+
+def a_few_rows(folder: TableFolder, number: int, rows: int = FILE_ROWS) -> NewFile:
+    """The file of this number, of a table of one column."""
+    columns = [_key(number, row) for row in range(rows)], list(range(rows)), [None] * rows
+    return in_a_file(folder, COLUMNS.arrow_schema(_PLAN), number, columns)
+
+
+def added(files: Sequence[NewFile]) -> dict[str, Any]:
+    """What is given to the landing that adds these."""
+    return {"how": "append", "key_ranges": [(file.low, file.high) for file in files], "new": files}
+
+
+def _key(file: int, row: int) -> str:
+    return f"{file:09}-{row}"
 
 
 def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
@@ -222,17 +259,41 @@ def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
     return table
 
 
+def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
+    """Into tables of so many. Each round takes a row of each file that no other round has."""
+    size = min(asked.batches)
+    for count in sorted(asked.files):
+        table = empty(spark, folder, f"files{count}")
+        grown, into = Grown(table, 1 << 30), table.folder()
+        for first in range(0, count, _ADDED_AT_ONCE):
+            numbers = range(first, min(count, first + _ADDED_AT_ONCE))
+            grown.add([a_few_rows(into, number, asked.rounds + 1) for number in numbers])
+        for number in range(asked.rounds + 1):  # the first one warms up
+            keys = [_key(file, number) for file in range(0, count, max(1, count // size))][:size]
+            grown.merge(keys, changes(spark, into, keys))
+        tell(part="files", batch=len(keys), **grown.told(asked.rounds))
+        shutil.rmtree(table.path)
+
+
+def changes(spark: SparkSession, folder: TableFolder, keys: Sequence[str]) -> RowsInFiles:
+    """Updates of these keys, as an engine has them that streams."""
+    schema = pa.schema([*COLUMNS.arrow_schema(_PLAN), *MARKS])
+    count, at = len(keys), datetime.fromtimestamp(_TIME >> 32, UTC)
+    columns = [keys, range(count), [None] * count, [_TIME + 1] * count, [at] * count, ["u"] * count]
+    file = in_a_file(folder, schema, 0, columns, None)
+    told = pa.table({"_key": pa.array(keys, pa.string()), "_op": pa.array(["u"] * count, pa.string())})
+    return RowsInFiles(spark.createDataFrame(told), [file], table_schema(COLUMNS, _PLAN), told)
+
+
 def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
     """Each adds a file of a few new rows."""
     table = empty(spark, folder, "actions")
-    grown, into, schema = Grown(table, asked.looks), table.folder(), COLUMNS.arrow_schema(_PLAN)
+    grown, into = Grown(table, asked.looks), table.folder()
     for number in range(asked.log):
         (Path(table.path) / "_delta_log" / f"{0:020}.{number}.json").touch()
     for first, count in in_parts(asked.actions):
         for number in range(first, first + count):
-            keys = [f"{number:09}-{row}" for row in range(FILE_ROWS)]
-            given = in_a_file(into, schema, number, [keys, list(range(FILE_ROWS)), [None] * FILE_ROWS])
-            grown.timed(lambda batch, given=given: table.land(None, batch_id=batch, metadata={}, **given))
+            grown.add([a_few_rows(into, number)])
         tell(part="actions", **grown.told(count))
 
 
@@ -288,6 +349,15 @@ def removed_file(number: int) -> dict[str, Any]:
     }
 
 
+PARTS = {
+    "batches": of_batches,
+    "commits": of_commits,
+    "files": of_files,
+    "actions": of_actions,
+    "removed": of_removed,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -296,15 +366,17 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[10_000, 200])
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--commits", type=int, default=60)
+    parser.add_argument("--files", type=int, nargs="*", default=[200, 2_000])
     parser.add_argument("--actions", type=int, default=600)
     parser.add_argument("--looks", type=int, default=15)
     parser.add_argument("--log", type=int, default=0)
     parser.add_argument("--removed", type=int, nargs="*", default=[0, 10_000, 110_000])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     add_options(parser)
     asked = parser.parse_args()
     with telling(about_run(asked), asked.output) as tell, scratch("growth") as (spark, folder):
-        for part in (of_batches, of_commits, of_actions, of_removed):
-            part(spark, folder, asked, tell)
+        for part in asked.parts:
+            PARTS[part](spark, folder, asked, tell)
 
 
 if __name__ == "__main__":

@@ -227,6 +227,7 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": cores,
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # A MERGE compiles some eighty classes. With room for them, and names without numbers, the next one finds
         # them again, already compiled by the JVM.
         "spark.sql.codegen.cache.maxEntries": "2000",

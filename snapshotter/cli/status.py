@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _WATCH_SECONDS = 1.0
 
-Every = Annotated[bool, typer.Option("--all", help="All requests, and all collections of each.")]
+Every = Annotated[
+    bool, typer.Option("--all", help="All requests, all collections of each, and each table's files.")
+]
 Watch = Annotated[bool, typer.Option("--watch", help="Stay, and show it as it changes, until Ctrl+C.")]
 Check = Annotated[
     bool,

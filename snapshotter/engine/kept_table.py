@@ -4,7 +4,7 @@ again. Times are of the clock that only grows."""
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from snapshotter.reporting.status import UpkeepReport
@@ -39,7 +39,6 @@ class KeptTable:
     seen: tuple[int, float] | None = None
     tried: float | None = None
     vacuumed: float | None = None
-    oldest: int | None = None
     checkpointed: float = 0.0
     checkpoint_seconds: float = 0.0
     rewrites: int = 0
@@ -55,13 +54,16 @@ class KeptTable:
         """Take over what earlier runs have left in a ``note``; ``now_ms`` since 1970. Runs of each night are not a day
         apart to the second: what is noted counts as a tenth older than it is."""
         if not 0 < note.vacuumed_ms <= now_ms or note.looked_ms > now_ms:  # a clock was wrong
-            note = UpkeepNote(vacuumed_ms=now_ms)
+            note = replace(note, looked_ms=0, vacuumed_ms=now_ms)
         self.note = note
         self.tried = time.monotonic() - _NOTED_AGE * (now_ms - note.vacuumed_ms) / 1_000
 
     def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
         """What was ``found`` ``now``, which says when to look again; by its ``limits`` files are small."""
         before, self.seen = self.seen, None if found is None else (found.version, now)
+        # The note may be of none, or of a table that is gone.
+        if found is not None and found.table_id != self.note.id:
+            self.note = replace(self.note, oldest=None, id=found.table_id)
         self.look, self.waits, wait = found, None, LOOK_SECONDS
         if found is not None and before is not None:
             version, at = before
@@ -91,7 +93,7 @@ class KeptTable:
             rewrites=self.rewrites,
             done_at=self.done_at,
             vacuumed_at=None if self.vacuumed is None else _date(self.vacuumed),
-            oldest_version=self.oldest,
+            oldest_version=None if look is None else self.note.oldest,
             due=None if self.due is None else self.due.reason,
             next_at=_date(self.next),
             lacks=None if look is None else look.lacks,

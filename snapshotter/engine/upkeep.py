@@ -382,9 +382,10 @@ class TableUpkeep(RecurringLook):
             _log.warning("files that a table no longer has are not removed", why=kept.refused)
             return None
         self._go_on()
-        began = time.monotonic()
+        began, kept.note = time.monotonic(), replace(kept.note, oldest=None)  # if it breaks off, nobody knows
         try:
-            kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+            oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+            kept.note = replace(kept.note, oldest=oldest)
         finally:
             self._note([name])  # also where it failed: all of the folder was listed
         kept.vacuumed = time.monotonic()

@@ -1,7 +1,7 @@
 """What an engine's upkeep has noted of its tables, for the processes that come after (`state.upkeep_notes`).
 
-Nothing depends on it but how soon a table is looked after again. So what goes wrong is logged, and no more; but what
-could not be read is not replaced by the little that this process knows.
+Nothing depends on it but how soon a table is looked after again, and a figure in the status. So what goes wrong is
+logged, and no more; but what could not be read is not replaced by the little that this process knows.
 """
 
 from __future__ import annotations

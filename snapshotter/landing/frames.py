@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streaming.delta.state_merge import set_unless_given
+from streaming.delta.state_merge import MICROSECONDS, TIMES, set_unless_given
 from streaming.jvm import answer_at_once, import_what_is_asked_for
 
 STREAMED = ["_streamed_key", "_streamed_time"]
@@ -47,6 +47,7 @@ def for_batches(session: SparkSession) -> None:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+        TIMES: MICROSECONDS,  # of rows that Delta writes, their own session counts
     }
     set_unless_given(session, settings)
     import_what_is_asked_for(session)

@@ -44,6 +44,7 @@ from snapshotter.core.values.inputs import (
 )
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
+from snapshotter.diagnosis import diagnose
 from snapshotter.errors import DefiniteError, cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
@@ -66,6 +67,8 @@ from streaming.namespaces import Namespace
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")
 _DELAY_SECONDS_MAX = 30.0
+_OUTAGES = {"storage-busy", "storage-failing", "network-failing", "disk-full"}
+"""Conditions of what READs are written to: they tell nothing of the chunk."""
 _ABANDON_SECONDS = 2.0
 _ATTEMPTS = 5
 _SHARED_MAX = 64
@@ -188,8 +191,9 @@ class Lane:
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
         if self._stopped.is_set():
             return  # it was broken off
-        fault = classify(error)
-        definite, passing = fault is Fault.DEFINITE, fault is Fault.TRANSIENT
+        found = diagnose(error)
+        definite = found.fault is Fault.DEFINITE
+        passing = found.fault is Fault.TRANSIENT or (not definite and found.condition.name in _OUTAGES)
         if not definite:
             self._failures += 1
             seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)

@@ -233,9 +233,10 @@ class UpkeepReport(_Report):
     """The files of a collection's ``table``, state or changelog: how many, of how many bytes, how many are small, how
     many rows are marked as gone, and how many commits there are in the ``log`` behind its newest checkpoint; None where
     that is not known. What was done in this life of the engine: how many ``rewrites``, when the newest step was
-    ``done_at``, when old files, if there were any, were removed (``vacuumed_at``), and the oldest version that could be
-    read then. ``due``: what is to be done next, not before ``next_at``, when it is looked at again. ``lacks``: why its
-    files are left as they are. ``error``: what went wrong."""
+    ``done_at``, and when old files, if there were any, were removed (``vacuumed_at``). ``oldest_version``: the oldest
+    that could be read when any run of this engine had removed old files last. ``due``: what is to be done next, not
+    before ``next_at``, when it is looked at again. ``lacks``: why its files are left as they are. ``error``: what went
+    wrong."""
 
     collection: str
     table: str = "state"

@@ -34,6 +34,7 @@ from snapshotter.reporting.status_texts import (
     channel_texts,
     dead_texts,
     error_text,
+    file_texts,
     gap_texts,
     health_text,
     next_text,
@@ -90,7 +91,7 @@ def screen(
         lines += _request(request, rows, width, upto)
     if left_out:
         lines.append(Line(_more(left_out), "dim"))
-    return (*lines, *_beside(status, width))
+    return (*lines, *_beside(status, width, every=every))
 
 
 def fitting(status: Status, width: int, height: int, now: datetime) -> tuple[Line, ...]:
@@ -147,9 +148,10 @@ def _start_again(status: Status) -> str:
     )
 
 
-def _beside(status: Status, width: int) -> Iterable[Line]:
+def _beside(status: Status, width: int, *, every: bool) -> Iterable[Line]:
     """What is worth knowing beside the requests."""
-    for text in [*window_texts(status), *table_texts(status), *changelog_texts(status)]:
+    tables = *table_texts(status), *file_texts(status, every), *changelog_texts(status)
+    for text in [*window_texts(status), *tables]:
         yield from _wrapped(text, width, "dim")
     for report, text in zip(status.suspended, suspended_texts(status), strict=True):
         yield from _wrapped(text, width, "yellow" if report.restored_by else "red")

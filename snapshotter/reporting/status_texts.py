@@ -7,8 +7,10 @@ No clock, no terminal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from snapshotter.reporting.health import Health
-from snapshotter.reporting.status import EngineState, ErrorReport, NotificationReport, Status
+from snapshotter.reporting.status import EngineState, ErrorReport, NotificationReport, Status, UpkeepReport
 
 __all__ = [
     "health_text",
@@ -22,6 +24,7 @@ __all__ = [
     "dead_texts",
     "table_texts",
     "upkeep_texts",
+    "file_texts",
     "changelog_texts",
     "window_texts",
 ]
@@ -154,6 +157,46 @@ def table_texts(status: Status) -> list[str]:
 def upkeep_texts(status: Status) -> list[str]:
     """Tables whose files are not kept in order, because of an error."""
     return [f"files of {u.named} are not kept in order: {u.error}" for u in status.upkeep if u.error]
+
+
+def file_texts(status: Status, every: bool = False) -> list[str]:
+    """What tables are made of, all together, and what is to be done next; or ``every`` table, a line each. What is not
+    known of a table is left out."""
+    known = [u for u in status.upkeep if u.files is not None]
+    if every:
+        return [_files_of(u) for u in known]
+    if not known:
+        return []
+    due = [f"{u.named}: {u.due}" for u in known if u.due]
+    more = f", and {len(due) - 1:,} more" if len(due) > 1 else ""
+    text = f"tables: {len(known):,}, of {_counted(known)}"
+    return [f"{text}; due for {due[0]}{more}" if due else text]
+
+
+def _files_of(report: UpkeepReport) -> str:
+    parts = [_counted([report])]
+    if report.log is not None:
+        parts.append(f"{report.log:,} commits behind the newest checkpoint of the log")
+    if report.oldest_version is not None:
+        parts.append(f"versions from {report.oldest_version:,} on can be read")
+    if report.lacks:
+        parts.append(f"its files are left as they are: {report.lacks}")
+    if report.due:
+        parts.append(f"due: {report.due}")
+    return f"{report.named}: {'; '.join(parts)}"
+
+
+def _counted(reports: Sequence[UpkeepReport]) -> str:
+    text = f"{sum(u.files or 0 for u in reports):,} files"
+    small = [u.small_files for u in reports if u.small_files is not None]
+    marked = [u.marked_rows for u in reports if u.marked_rows is not None]
+    if small:
+        text += f", {sum(small):,}{'' if len(small) == len(reports) else ' or more'} of them small"
+    if marked:
+        text += (
+            f", with {sum(marked):,}{'' if len(marked) == len(reports) else ' or more'} rows marked as gone"
+        )
+    return text
 
 
 def changelog_texts(status: Status) -> list[str]:

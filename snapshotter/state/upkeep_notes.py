@@ -1,5 +1,6 @@
 """When each table was cared for, beside the state, for the processes that come after: one that lives for seconds, as a
-scheduler starts them, would else remove old files at every run, and never come to the last of many tables.
+scheduler starts them, would else remove old files at every run, and never come to the last of many tables; nor would it
+know which version is the oldest that can be read.
 
 The file is a small one, replaced whole. What it says of a table that is no more does no harm.
 """
@@ -7,7 +8,8 @@ The file is a small one, replaced whole. What it says of a table that is no more
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from snapshotter.state.storage import Storage, read_object
 from streaming.json_text import to_text
@@ -21,10 +23,13 @@ Key = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class UpkeepNote:
     """Of one table, in milliseconds since 1970: when it was last looked after at the end of a run, and when its
-    old files were last to be removed, whatever became of that, or it was first met; 0: never."""
+    old files were last to be removed, whatever became of that, or it was first met; 0: never. ``oldest``: the oldest
+    version that can be read since they were removed, of the table of this ``id``."""
 
     looked_ms: int = 0
     vacuumed_ms: int = 0
+    oldest: int | None = None
+    id: str = ""
 
 
 def read_notes(storage: Storage) -> dict[Key, UpkeepNote]:
@@ -39,12 +44,12 @@ def read_notes(storage: Storage) -> dict[Key, UpkeepNote]:
 def keep_notes(storage: Storage, notes: Mapping[Key, UpkeepNote]) -> None:
     """Durable when this returns. Whoever has the engine's lock may. Raises StorageError."""
     tables = [
-        {"collection": name, "table": table, "looked_ms": note.looked_ms, "vacuumed_ms": note.vacuumed_ms}
-        for (name, table), note in sorted(notes.items())
+        {"collection": name, "table": table, **asdict(note)} for (name, table), note in sorted(notes.items())
     ]
     storage.write_text(_FILE, to_text({"format": _FORMAT, "tables": tables}))
 
 
-def _note(kept: Mapping[str, str | int]) -> tuple[Key, UpkeepNote]:
-    key = str(kept["collection"]), str(kept["table"])
-    return key, UpkeepNote(int(kept["looked_ms"]), int(kept["vacuumed_ms"]))
+def _note(kept: Mapping[str, Any]) -> tuple[Key, UpkeepNote]:
+    key, oldest = (str(kept["collection"]), str(kept["table"])), kept.get("oldest")
+    times = int(kept["looked_ms"]), int(kept["vacuumed_ms"])
+    return key, UpkeepNote(*times, None if oldest is None else int(oldest), str(kept.get("id", "")))

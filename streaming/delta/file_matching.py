@@ -28,7 +28,15 @@ from streaming.column_names import KEY
 from streaming.delta.arrow_rows import Flags, equal
 from streaming.delta.comparison import Found
 from streaming.delta.marked_rows import Numbers, marked_rows, within_reach
-from streaming.delta.new_files import MARKED_MAX, FileGone, FileWriter, NewFile, discard_job, job_name
+from streaming.delta.new_files import (
+    MARKED_MAX,
+    FileGone,
+    FileWriter,
+    NewFile,
+    discard_job,
+    job_name,
+    opened,
+)
 from streaming.delta.table_file import KEYS, UNREAD, TableFile
 
 if TYPE_CHECKING:
@@ -120,7 +128,7 @@ def tasks(new: Sequence[NewFile], old: Sequence[OldFile], cores: int) -> tuple[T
 
 def match(session: SparkSession, job: Matching) -> Matched:
     """Run the job, which leaves no file behind where it fails. Raises `FileGone` where a file of READs is not there,
-    `Strange` where a file of the table cannot be read."""
+    or is of another size, `Strange` where a file of the table cannot be read."""
     count = len(job.tasks)
     try:
         made = session.range(0, count, 1, count).mapInArrow(worker(job), _REPORT)
@@ -150,7 +158,7 @@ def reported(job: Matching, found: pa.Table) -> Matched:
     for row in found.to_pylist():
         what, name, rows = row["what"], row["name"], np.frombuffer(row["rows"], np.int64)
         if what == _GONE:
-            raise FileGone(f"{name}, a file of READs, is gone")
+            raise FileGone(f"{name}, a file of READs, is gone, or of another size")
         if what == _STRANGE:
             raise Strange(name)
         if what == _OLD:
@@ -180,8 +188,8 @@ def _matched(job: Matching, task: Task) -> Iterator[Line]:
         new: list[TableFile] = []
         for file in task.new:
             try:
-                new.append(TableFile.opened(job.folder, file.name, stack))
-            except FileNotFoundError:
+                new.append(TableFile.of(opened(job.folder, file), job.folder, stack))
+            except FileGone:
                 yield _GONE, file.name, _NONE
                 return
         reads = _Reads(task.new, new)

@@ -237,12 +237,24 @@ def number_in() -> str:
     return rf"(?:{READS}|{EVENTS})-[0-9a-f]+-(\d+)-"
 
 
+def opened(folder: TableFolder, file: NewFile) -> pa.NativeFile:
+    """The ``file`` in a table's ``folder``, to be read. Raises `FileGone` where it is gone, or of another size."""
+    try:
+        source = folder.open(file.path)
+    except FileNotFoundError:
+        raise FileGone(f"{file.path} is gone") from None
+    if source.size() != file.size_bytes:
+        source.close()
+        raise FileGone(f"{file.path} is not what it was when it was written")
+    return source
+
+
 def hide(folder: TableFolder, file: NewFile, keys: pa.Array) -> NewFile:
-    """The ``file``, of a table's ``folder``, without the rows of these ``keys``."""
+    """The ``file``, of a table's ``folder``, without the rows of these ``keys``. Raises `FileGone`."""
     inside = keys.filter(pc.and_(pc.greater_equal(keys, file.low), pc.less_equal(keys, file.high)))
     if not len(inside):
         return file
-    with folder.open(file.name) as source:
+    with opened(folder, file) as source:
         found = pq.ParquetFile(source).read(columns=[KEY])[KEY]
     if len(found) != file.rows:
         raise ValueError(f"{file.name} has {len(found)} rows, and {file.rows} were written")

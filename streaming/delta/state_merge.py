@@ -49,6 +49,7 @@ _EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
 _DROPS_JOINS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 _FEW_ROWS = 2_000
 
+TIMES, MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
 _PROBE = "_snapshotter_probe"
 
 DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
@@ -70,6 +71,8 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         # Where the table is empty, Spark drops the join, but not the stage that has begun to read the source for it.
         # Delta then counts the source by itself, and the stage's count may come on top: twice the "source rows".
         _EXCLUDED: _DROPS_JOINS,
+        # Spark's own choice, INT96, is deprecated and has no statistics. Workers and the driver write microseconds.
+        TIMES: MICROSECONDS,
     }
     set_unless_given(session, defaults)
     for name, value in settings.items():
@@ -84,6 +87,7 @@ def session_of_few(spark: SparkSession) -> SparkSession:
     """A session of its own for a small table beside the engine's state: settings of landings do not reach it."""
     session = spark.newSession()
     session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+    set_unless_given(session, {TIMES: MICROSECONDS})
     return session
 
 

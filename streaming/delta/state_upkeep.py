@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -75,7 +76,7 @@ class TableLook:
     """A table's newest ``version``: how many files it has, of how many bytes, and how many ``commits`` a reader has to
     go through behind the log's newest checkpoint. ``files``: those that may need something; None where it was found
     without their list that none does. ``marked``: how many rows are marked, None where that is not known. ``lacks``:
-    why its files are left as they are."""
+    why its files are left as they are. ``table_id``: which table it is, as Delta tells them apart."""
 
     version: int
     count: int
@@ -84,6 +85,7 @@ class TableLook:
     files: tuple[FileFacts, ...] | None = None
     marked: int | None = None
     lacks: str | None = None
+    table_id: str = ""
 
 
 class StateUpkeep:
@@ -119,15 +121,16 @@ class StateUpkeep:
                 return None
             self._looked = table.version
             known = table.version, table.files, table.size, table.commits
+            found = partial(TableLook, *known, table_id=table.table_id)
             self._add_of = None
             if (lacks := self._writing.off or unsupported(table, marks=False)) is not None:
-                return TableLook(*known, lacks=lacks)
+                return found(lacks=lacks)
             marked = table.marked_rows
             if marked == 0 and table.files < limits.fewest(marks=False):
-                return TableLook(*known, marked=0)
+                return found(marked=0)
             files = self._told(table, (file.facts for file in self._files(table, limits)))
             counted = sum(file.marked for file in files) if len(files) == table.files else marked
-            return TableLook(*known, files, counted)
+            return found(files=files, marked=counted)
 
     def rewrite(self, step: Step) -> Rewritten | None:
         """All of a rewrite at once, for whoever holds the lock from beginning to end."""

@@ -45,7 +45,14 @@ class TableFile:
     ) -> TableFile:
         """The file of this ``name`` in a table's ``folder``, until the ``stack`` closes it. From an object store it
         comes whole where it has no more than ``whole_bytes``: each column would be a request."""
-        source = stack.enter_context(folder.open(name))
+        return cls.of(folder.open(name), folder, stack, whole_bytes)
+
+    @classmethod
+    def of(
+        cls, source: pa.NativeFile, folder: TableFolder, stack: ExitStack, whole_bytes: int = _WHOLE_BYTES
+    ) -> TableFile:
+        """The same of a file that is open already (``source``); ``folder``, ``stack`` and ``whole_bytes`` as there."""
+        source = stack.enter_context(source)
         if folder.store is not None and source.size() <= whole_bytes:
             source = pa.BufferReader(source.read())
         # What others have written there may have times as Spark once wrote them.

@@ -34,7 +34,7 @@ from tests.support.engines import SECONDS
 from tests.support.equality import differences
 from tests.support.workload import Changes, WorkloadPlan, load
 
-LIVES_MAX = 30
+LIVES_MAX = 60
 CHANGES_BETWEEN = 40
 SENT = {
     2: [("execute", "asked-2")],

@@ -64,6 +64,7 @@ def test_a_lost_primary_in_the_middle_of_a_window(
         "database.include.list": database,
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": "50",
+        "engine.read.files.min.documents": "0",
         "engine.commit.target.rows": "100",
         "incremental.snapshot.watermarking.strategy": strategy.value,
         "retriable.restart.connector.wait.ms": "500",

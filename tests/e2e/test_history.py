@@ -51,6 +51,7 @@ def test_every_version_is_the_collection_at_its_position(
         "snapshot.mode": "no_data",
         "capture.mode.full.update.type": "post_image",
         "incremental.snapshot.chunk.size": "60",
+        "engine.read.files.min.documents": "0",
         "engine.commit.target.rows": "120",
         "incremental.snapshot.watermarking.strategy": strategy.value,
         "delta.warehouse": str(tmp_path / "warehouse"),

@@ -133,6 +133,7 @@ def options(uri: str, operators: Operators) -> dict[str, str]:
         "signal.kafka.bootstrap.servers": operators.broker.bootstrap,
         "signal.kafka.topic": operators.topic,
         "incremental.snapshot.chunk.size": "60",
+        "engine.read.files.min.documents": "0",
         # Two windows a commit: a request takes several batches, and there is time to be killed in.
         "engine.commit.target.rows": "120",
     }

@@ -36,6 +36,8 @@ from tests.support.object_store import (
 )
 
 SECONDS = 360.0
+REFUSED_READS = 12
+"""Each fails a chunk, of which two are read at a time: more often than a chunk may fail by its own doing."""
 REFUSALS = 40
 """Some of them meet the status, which is only a report; Hadoop's client makes about five of each request."""
 COMMIT = r"/_delta_log/\d{20}\.json"
@@ -211,8 +213,9 @@ def test_a_killed_backfill_under_writes_goes_on_in_one_of_two_engines(
             assert loser.wait(SECONDS) == EXIT_DEFINITE
             assert "another engine named 'store' is running" in loser.log.read_text()
             winner.until("more of the load", lambda: _count(port, path) > before, SECONDS)
-            proxy.refuse(REFUSALS)
+            proxy.refuse(REFUSED_READS, of="(PUT|POST) .*/reads-")
             winner.until("the load", lambda: _count(port, path) == DOCUMENTS, SECONDS)
+            assert proxy.refused == REFUSED_READS
             winner.until("upkeep", partial(_kept, port), SECONDS)
         assert winner.terminate(SECONDS) == EXIT_OK
         assert winner.start("--once").wait(SECONDS) == EXIT_OK

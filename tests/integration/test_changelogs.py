@@ -94,7 +94,7 @@ def test_every_event_once_beside_reads(
     equals the collection. READs and their documents are files until they land, and of these none is left."""
     told_to = {"delta__changelog__enabled": "true", "provide__transaction__metadata": "true"}
     with_changelogs(lab, snapshot__mode="initial", **told_to)
-    lab.tune = limits(chunk_docs=5, windows=1, file_docs_min=0)
+    lab.tune = limits(chunk_docs=5, windows=1)
     orders = lab.collection("orders")
     start = now(lab.uri)
     orders.insert_many([{"_id": n, "v": 0} for n in range(20)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -188,9 +189,9 @@ def test_an_update_looked_up_after_its_delete_hides_nothing(lab: Lab) -> None:
 
 @pytest.mark.parametrize("where", ["files", "rows", "documents"])
 def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads, where: str) -> None:
-    """An executor dies after windows of two collections were read, or the files are gone that were written, of their
-    rows or of the documents that a changelog is told of: the batch lands without them, and the chunks are read again
-    instead of being recomputed. Both tables have committed the batch's events by then."""
+    """An executor dies after windows of two collections were read, or the files that were written are gone, or cut off,
+    of their rows or of the documents that a changelog is told of: the batch lands without them, and the chunks are read
+    again instead of being recomputed. Both tables have committed the batch's events by then."""
     lab.with_options(snapshot__mode="no_data")
     if where == "documents":
         lab.options |= {"delta.changelog.enabled": "true"}
@@ -208,7 +209,8 @@ def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads, wh
             free_checkpoint(buffer.frame)
             documents = [part.documents for part in buffer.trailers if part.documents is not None]
             for file in documents if where == "documents" else buffer.files:
-                (Path(buffer.folder.path) / file.name).unlink()
+                path = Path(buffer.folder.path) / file.name
+                os.truncate(path, file.size_bytes - 1) if number else path.unlink()
             lab.collection(job.namespace.collection).update_one({"_id": 3}, {"$set": {"v": 1}})
             both.wait()
 

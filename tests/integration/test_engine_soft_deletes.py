@@ -13,6 +13,7 @@ from snapshotter.testing.mongodb import MongoDeployment
 from tests.support.engines import SECONDS, Lab, lab, limits, quiet_rereads
 from tests.support.mongos import mongos_before
 from tests.support.oplogs import forget, forgetful
+from tests.support.tables import time_types
 
 __all__ = ["forgetful", "lab"]
 
@@ -93,6 +94,8 @@ def test_a_deleted_row_stays_and_comes_back(lab: Lab) -> None:
         assert found(ask(lab, engine, "sound", reconcile=True)) == (0, 0, 0, 5)
         assert states(lab) == mended
     lab.assert_one_commit_a_batch("orders")
+    assert list(lab.table("orders").glob("part-*")), "Spark has written nothing"
+    assert time_types(lab.table("orders")) == {"INT64"}
 
 
 def test_a_drop_marks_all_rows(lab: Lab) -> None:

@@ -83,9 +83,9 @@ def an_older_copy(lab: Lab, table: Path) -> None:
 
 def a_short_log(lab: Lab, table: Path) -> None:
     """What was done to the table is no longer in its log."""
-    for number in range(12):
-        lab.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('some.number' = '{number}')")
-    (checkpoint,) = (table / "_delta_log").glob("*.checkpoint*.parquet")
+    for name, number in (("delta.checkpointInterval", 10), *(("some.number", at) for at in range(12))):
+        lab.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('{name}' = '{number}')")
+    checkpoint = max((table / "_delta_log").glob("*.checkpoint*.parquet"))
     upto = int(checkpoint.name.split(".")[0])
     for version in (table / "_delta_log").glob("[0-9]*.json"):
         if int(version.stem) <= upto:

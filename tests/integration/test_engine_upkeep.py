@@ -35,11 +35,11 @@ from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.keys.ranges import key_ranges
 from tests.support import tables as delta_rs
 from tests.support.engine_upkeep import ITEMS, ORDERS, PLAN, Kept, at_once
-from tests.support.engines import SECONDS, Lab, lab, limits
+from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.state_tables import state_schema
 from tests.support.tables import age
 
-__all__ = ["at_once", "lab"]
+__all__ = ["at_once", "lab", "reads"]
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -319,6 +319,44 @@ def test_others_beside_a_backfill_and_a_stream(lab: Lab, spark: SparkSession) ->
         assert not lab.status().suspended
     lab.assert_equal("orders")
     lab.assert_one_commit_a_batch("orders")
+
+
+@pytest.mark.guard
+def test_others_while_windows_are_open(lab: Lab, spark: SparkSession, reads: Reads) -> None:
+    """A chunk lies in a file that no commit has named when somebody puts the table's files together, adds a column, or
+    removes whatever no version has: it lands all the same, and is read again where its file went."""
+    lab.with_options("insert_insert", snapshot__mode="no_data", engine__upkeep__enabled=False)
+    where, gone = f"delta.`{lab.table('orders')}`", {}
+    theirs = landing_session(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"})
+    commands = (
+        f"OPTIMIZE {where}",
+        f"ALTER TABLE {where} ADD COLUMNS (theirs STRING)",
+        f"VACUUM {where} RETAIN 0 HOURS",
+    )
+
+    def after(number: int, job: Any, buffer: Any) -> None:
+        if number >= len(commands):
+            return
+        files = [Path(buffer.folder.path) / file.name for file in buffer.files]
+        assert all(map(Path.exists, files))
+        attempts(partial(theirs.sql, commands[number]))  # Delta aborts theirs where ours was quicker
+        gone[number] = not any(map(Path.exists, files))
+        lab.collection("orders").update_one({"_id": number}, {"$set": {"v": -1}})
+
+    reads.after = after
+    with lab.running() as engine:
+        insert(lab, engine, 0, 4)
+        for _ in commands:
+            request = engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+            assert not request.failed
+            engine.catch_up(SECONDS)
+            lab.collection("orders").update_many({}, {"$inc": {"v": 1}})
+            engine.catch_up(SECONDS)
+        assert not lab.status().suspended
+    assert gone == {0: False, 1: False, 2: True}
+    assert len(reads.jobs) == len(commands) + 1
+    assert {"OPTIMIZE", "ADD COLUMNS", "VACUUM END"} <= set(operations(lab.table("orders")))
+    lab.assert_equal("orders")
 
 
 def test_an_engine_that_leaves_files_alone(lab: Lab) -> None:

@@ -3,7 +3,9 @@ upkeep from the first one on."""
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from streaming.delta.upkeep_plan import Pace
 from streaming.namespaces import Namespace
 from tests.support.engine_upkeep import ITEMS, ORDERS, Kept
 from tests.support.engines import SECONDS, Lab, lab
+from tests.support.tables import age
 
 __all__ = ["lab"]
 
@@ -272,6 +275,23 @@ def test_runs_of_each_night_remove_old_files_each_night(
         assert read_notes(storage)[key(ORDERS)].looked_ms == noted.looked_ms
 
 
+def test_the_oldest_version_that_can_be_read_is_known_to_the_next_engine(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    """That removes no old files today. What is known of a table that is gone does not count for one that has taken its
+    place."""
+    storage, first, second = MemoryStorage(), tmp_path / "first", tmp_path / "second"
+    for turn, (folder, known) in enumerate([(first, None), (first, 2), (first, 2), (second, None)]):
+        kept = Kept(spark, lab, folder, storage, retention_hours=168)
+        kept.land_each(range(4 * turn, 4 * turn + 2), ORDERS)
+        ends(kept)
+        assert kept.counted().get("vacuum", 0) == (turn == 1)
+        assert kept.report(ORDERS).oldest_version == known
+        if not turn:
+            age(kept.path(ORDERS), time.time() - 169 * 3_600, versions=3)
+            a_day_ago(storage)
+
+
 def test_notes_that_cannot_be_read_are_not_replaced(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,11 +374,15 @@ def test_no_landing_writes_a_checkpoint_of_the_log(lab: Lab) -> None:
 
 
 def test_what_is_noted_is_read_again() -> None:
-    """As it was; and what was never noted is never."""
-    storage, notes = (
-        MemoryStorage(),
-        {("shop.orders", "state"): UpkeepNote(2, 1), ("shop.é", "changelog"): UpkeepNote()},
-    )
+    """As it was, and so are notes of versions that knew less; what was never noted is never."""
+    storage = MemoryStorage()
     assert read_notes(storage) == {}
+    notes = {
+        ("shop.orders", "state"): UpkeepNote(2, 1, 7, "a table"),
+        ("shop.é", "changelog"): UpkeepNote(),
+    }
     keep_notes(storage, notes)
     assert read_notes(storage) == notes
+    earlier = {"collection": "shop.orders", "table": "state", "looked_ms": 2, "vacuumed_ms": 1}
+    storage.write_text("upkeep.json", json.dumps({"format": 1, "tables": [earlier]}))
+    assert read_notes(storage) == {("shop.orders", "state"): UpkeepNote(2, 1)}

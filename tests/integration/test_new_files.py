@@ -120,6 +120,33 @@ def test_a_table_that_asks_more_of_its_writers_reads_the_files(made: Made, alter
             made.append(3, [written(made.path, some(1_000, 2))])
 
 
+def test_a_column_that_has_to_have_a_value_is_checked_by_deltas_writer(made: Made) -> None:
+    """NOT NULL, which somebody has made the table with: a READ without such a value is refused, and not added as it
+    is."""
+    made.append(0, [written(made.path, some(0, 3))])
+    newest = max((made.path / "_delta_log").glob("*.json"))
+    log = newest.parent.glob("*.json")
+    (metadata,) = [
+        a for file in log for a in map(json.loads, file.read_text().splitlines()) if "metaData" in a
+    ]
+    schema = metadata["metaData"]["schemaString"]
+    nullable, required = (
+        '"name":"n","type":"long","nullable":true',
+        '"name":"n","type":"long","nullable":false',
+    )
+    assert nullable in schema
+    metadata["metaData"]["schemaString"] = schema.replace(nullable, required)
+    info = {"commitInfo": {"timestamp": 1, "operation": "by hand"}}
+    by_hand = newest.with_name(f"{int(newest.stem) + 1:020}.json")
+    by_hand.write_text("\n".join(map(json.dumps, (info, metadata))), encoding="utf-8")
+    assert not made.table.takes_files()
+    made.append(1, [written(made.path, some(10, 2))])
+    assert made.rows() == some(0, 3) | some(10, 2)
+    with pytest.raises(Exception, match=r"(?i)not.?null"):
+        made.append(2, [written(made.path, {"k0020": None})])
+    assert made.rows() == some(0, 3) | some(10, 2)
+
+
 def test_columns_that_came_meanwhile_are_null(made: Made) -> None:
     """The file has what its table had when it was written."""
     file = written(made.path, some(0, 4))

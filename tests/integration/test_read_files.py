@@ -160,11 +160,18 @@ def test_someone_elses_update_is_a_conflict(
     assert leftover(made) == {new.name}, "that one goes with its buffer"
 
 
-def test_a_file_that_is_gone_is_named_by_no_commit(made: Made) -> None:
-    """Whether it is missed by whoever looks into it, or last of all."""
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_file_that_is_gone_or_another_is_named_by_no_commit(made: Made, gone: bool) -> None:
+    """Whether it is missed by whoever looks into it, or last of all; one that was cut off, or written over, has another
+    size."""
     made.append(0, [written(made.path, some(0, 40))])
     version, new = made.table.version(), written(made.path, grown(some(0, 40)), 2)
-    (made.path / new.name).unlink()
+    if gone:
+        (made.path / new.name).unlink()
+    else:
+        other = written(made.path, grown(some(0, 40), 2), 3)
+        (made.path / other.name).rename(made.path / new.name)
+        assert (made.path / new.name).stat().st_size != new.size_bytes
     with pytest.raises(FileGone, match=new.name):
         made.read(1, [new])
     assert made.table.version() == version

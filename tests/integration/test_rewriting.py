@@ -72,7 +72,7 @@ def test_landings_beside_a_rewrite(kept: Kept, outputs: int, by_driver: bool) ->
 @pytest.mark.parametrize("concatenates", [False, True])
 def test_random_landings_beside_rewrites(kept: Kept, rng: random.Random, concatenates: bool) -> None:
     """After each commit of either the table has what was landed, each row once. What is concatenated are files that the
-    driver has written: those of Spark have other types."""
+    driver has written: those of Spark have their columns in another order."""
     done = 0
     keys = [f"k{number:04}" for number in range(40)]
 
@@ -95,6 +95,7 @@ def test_random_landings_beside_rewrites(kept: Kept, rng: random.Random, concate
             land()
         copies = begun.write()
         assert (copies.begins is not None) is concatenates
+        assert len(copies.of) == len(some_of)
         land()
         with suppress(GaveWay):
             kept.table.upkeep.finish(begun, copies)

@@ -142,6 +142,21 @@ class EngineProcess:
                 with suppress(psutil.NoSuchProcess):
                     process.resume()
 
+    def stop_where(self, what: str, there: Callable[[], bool]) -> None:
+        """SIGSTOP its Python process where it is ``there``, and leave it so: what its JVM is about goes on."""
+        main = self._main()
+
+        def stopped() -> bool:
+            if not there():
+                return False
+            main.suspend()
+            if there():
+                return True
+            main.resume()
+            return False
+
+        self.until(what, stopped)
+
     def kill_java(self) -> None:
         """SIGKILL for its JVM alone."""
         for process in self._main().children(recursive=True):

@@ -151,14 +151,14 @@ class Lab:
 
 
 def limits(chunk_docs: int, windows: int, **more: int) -> Callable[[EngineConfig], EngineConfig]:
-    """Exactly so many windows of so many documents in flight, landed in small commits."""
+    """Exactly so many windows of so many documents in flight, landed in small commits; READs lie in files."""
     exact = Limits(
         chunk_docs=chunk_docs,
         windows_in_flight=windows,
         windows_in_flight_max=windows,
         rows_in_flight=1,
         target_lag_seconds=None,
-        **{"commit_rows_target": 1, **more},
+        **{"commit_rows_target": 1, "file_docs_min": 0, **more},
     )
     return lambda config: replace(config, limits=exact)
 

@@ -44,12 +44,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWindow:
-    """A window that is registered in batch ``opens`` and closes in batch ``closes``, with the documents it read."""
+    """A window that is registered in batch ``opens`` and closes in batch ``closes``, with the documents it read.
+    ``read_at``: they are those of this time, which is the low watermark or later; None: of the low watermark."""
 
     window: Window
     opens: int
     closes: int
     found: Mapping[str, Document]
+    read_at: ClusterTime | None = None
+
+    @property
+    def stamp(self) -> ClusterTime:
+        """The latest time that rows in files may bear."""
+        return self.window.low if self.read_at is None else self.read_at
 
     def reads(self) -> list[Read]:
         number = self.window.id.number
@@ -189,5 +196,5 @@ def _windows(
             low_seen=moments[low][0],
             rows=len(found),
         )
-        planned.append(PlannedWindow(window, opens, closes, found))
+        planned.append(PlannedWindow(window, opens, closes, found, moments[read_at][0]))
     return planned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def buffer_of(
         file = None
         if folder is not None:
             columns = COLUMNS.arrow_schema(plan)
-            writer = FileWriter(folder, columns, job_name(), number, window.window.low.to_int())
+            writer = FileWriter(folder, columns, job_name(), number, window.stamp.to_int())
             writer.add(decoded.batch)
             file = writer.close()
         trailers.append(
@@ -267,14 +267,16 @@ def _equals(rows: Rows, row: CommitRow, document: object) -> bool:
     return isinstance(row, Read) and row.key in rows and row.content == document
 
 
-def _of_later_windows(
-    expected: Rows, found: Rows, commit: Mapping[str, CommitRow], lows: Sequence[int]
+def _stamped(
+    expected: Rows, found: Rows, commit: Mapping[str, CommitRow], stamps: Iterable[ClusterTime]
 ) -> Rows:
-    """READs whose files became one: they hold as of the latest of their windows' low watermarks."""
+    """READs that bear the time of their file (``stamps``), or, where files became one, the latest of theirs; those that
+    are read from files as rows bear the low watermark all the same."""
     reads = [
         key for key, row in commit.items() if isinstance(row, Read) and key in expected.keys() & found.keys()
     ]
-    later = {key: found[key] for key in reads if found[key][1] in lows and found[key][1] > expected[key][1]}
+    times = {stamp.to_int() for stamp in stamps}
+    later = {key: found[key] for key in reads if found[key][1] in times and found[key][1] > expected[key][1]}
     return {key: row for key, row in later.items() if row[0] == expected[key][0]}
 
 
@@ -311,7 +313,7 @@ def follow(landings: Landings, history: History) -> None:
         unchanged = {key: row for key, row in equal.items() if found.get(key) == row}
         expected |= unchanged
         if landings.folder is not None:
-            expected |= _of_later_windows(expected, found, commit, [p.window.low.to_int() for p in closing])
+            expected |= _stamped(expected, found, commit, [p.stamp for p in closing])
         assert found == expected
         gone |= {key: v for key, (v, _) in before.items()}
         gone = {key: v for key, v in gone.items() if key not in expected}

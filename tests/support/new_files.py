@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ TIME = (1_700_000_000 << 32) + 5
 ODD = "ord [e]rs {x} é"
 
 
-def written(folder: Path, rows: dict[str, int], number: int = 1, time: int = TIME) -> NewFile:
+def written(folder: Path, rows: Mapping[str, int | None], number: int = 1, time: int = TIME) -> NewFile:
     """A file of these rows, in two pieces."""
     where = TableFolder.on_disk(str(folder))
     writer = FileWriter(where, COLUMNS.arrow_schema(PLAN), job_name(), number, time)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from email.message import Message
 from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -92,7 +93,7 @@ class Refusing:
 
     def __init__(self, store: int) -> None:
         self._store = store
-        self._left = 0.0
+        self._left, self._refusing = 0.0, ""
         self._lost: str | None = None
         self._lock = threading.Lock()
         self.refused = 0
@@ -108,10 +109,11 @@ class Refusing:
     def port(self) -> int:
         return int(self._server.server_address[1])
 
-    def refuse(self, requests: float) -> None:
-        """The next so many; ``inf``: all, until told otherwise."""
+    def refuse(self, requests: float, of: str = "") -> None:
+        """The next so many; ``inf``: all, until told otherwise. ``of``: only those whose command and path match
+        this pattern."""
         with self._lock:
-            self._left = requests
+            self._left, self._refusing = requests, of
 
     def lose_answer(self, pattern: str) -> None:
         """That to the next file that is put under a path in which ``pattern`` is found; ``lost`` has it then."""
@@ -144,11 +146,11 @@ class Refusing:
         self._server.server_close()
         self._thread.join()
 
-    def _refuses(self, command: str, agent: str) -> tuple[int, bytes] | None:
-        if command == "PUT" and self.forbidden and self.forbidden in agent:
+    def _refuses(self, command: str, path: str, headers: Message) -> tuple[int, bytes] | None:
+        if command == "PUT" and self.forbidden and self.forbidden in headers.get("User-Agent", ""):
             return 403, _DENIED
         with self._lock:
-            if self._left <= 0:
+            if self._left <= 0 or not re.search(self._refusing, f"{command} {path}"):
                 return None
             self._left -= 1
             self.refused += 1
@@ -170,7 +172,7 @@ class Refusing:
 
             def _serve(self) -> None:
                 body = self._body()
-                if (refusal := proxy._refuses(self.command, self.headers.get("User-Agent", ""))) is not None:
+                if (refusal := proxy._refuses(self.command, self.path, self.headers)) is not None:
                     self._answer(refusal[0], [("Content-Type", "application/xml")], refusal[1])
                     return
                 puts, key = self.command == "PUT", self.path.partition("?")[0]

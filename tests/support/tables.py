@@ -18,6 +18,7 @@ from typing import Any
 
 import bson
 import pyarrow as pa
+import pyarrow.parquet as pq
 from bson import Binary, Decimal128, ObjectId, json_util
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.datetime_ms import DatetimeMS
@@ -148,6 +149,16 @@ def _number(value: Any) -> str:
     return str(Fraction(plain))
 
 
-def age(folder: Path, at: float) -> None:
-    """The table there seems to have been made at this time, in seconds since 1970."""
-    os.utime(folder / "_delta_log" / f"{0:020}.json", (at, at))
+def time_types(folder: Path) -> set[str]:
+    """By which types of Parquet's the data files in the table's folder have times."""
+    schemas = [pq.ParquetFile(file).schema for file in folder.glob("*.parquet")]
+    columns = [schema.column(at) for schema in schemas for at in range(len(schema))]
+    return {
+        c.physical_type for c in columns if c.physical_type == "INT96" or c.logical_type.type == "TIMESTAMP"
+    }
+
+
+def age(folder: Path, at: float, versions: int = 1) -> None:
+    """The first so many versions of the table there seem to have been made at this time, in seconds since 1970."""
+    for version in range(versions):
+        os.utime(folder / "_delta_log" / f"{version:020}.json", (at + version, at + version))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
@@ -91,6 +92,24 @@ def test_each_failure_in_a_row_waits_twice_as_long() -> None:
         assert it.writes_low(FIRST, SECOND) == failed
         assert len(it.waits.seconds) == number, "one wait for all windows of a call"
     assert it.waits.seconds == [1, 2, 4, 8, 16, 30, 30]
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (OSError("When uploading object 'reads-1': AWS Error SLOW_DOWN during PutObject operation"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (ConnectionError("Connect to tables.example:443 failed: Connection refused"), True),
+        (RuntimeError("Python worker exited unexpectedly (crashed)"), False),
+        (RuntimeError("nobody has foreseen this"), False),
+    ],
+)
+def test_an_outage_of_the_storage_is_held_against_no_chunk(error: Exception, passing: bool) -> None:
+    """READs are written to it by whoever reads them, so a chunk fails where it throttles, is away or is full; what may
+    be the chunk's own doing counts."""
+    (failed,) = Watched(error).writes_low(FIRST)
+    assert isinstance(failed, WindowFailed)
+    assert (failed.passing, failed.definite) == (passing, False)
 
 
 def test_what_is_captured_no_more_is_not_read() -> None:

@@ -15,6 +15,7 @@ from snapshotter.reporting.status import (
     RequestState,
     RestartReport,
     Status,
+    UpkeepReport,
     WindowReport,
 )
 from snapshotter.reporting.status_html import html_of
@@ -309,3 +310,34 @@ def test_a_notebook_shows_the_same_as_a_table() -> None:
     ):
         assert expected in shown
     assert "<b>" not in shown
+
+
+def test_what_tables_are_made_of_is_one_line_or_one_for_each() -> None:
+    """All together where nothing is asked for, with the first that is to be cared for; with ``--all`` each table, the
+    oldest version that can be read, and why its files are left alone. What was not looked at is not counted."""
+    orders = UpkeepReport(
+        collection="shop.orders",
+        files=40,
+        small_files=32,
+        marked_rows=1_204,
+        log=9,
+        oldest_version=1_120,
+        due="32 files of less than 64 MB",
+    )
+    items = UpkeepReport(collection="shop.items", table="changelog", files=3, lacks="it has row tracking")
+    status = Status(
+        name="shop", state=EngineState.RUNNING, upkeep=(items, orders, UpkeepReport(collection="shop.new"))
+    )
+
+    def told(**how: Any) -> list[str]:
+        return [line.text for line in screen(status, 200, NOW, **how)][1:]
+
+    counted, why = "40 files, 32 of them small, with 1,204 rows marked as gone", "32 files of less than 64 MB"
+    both = "43 files, 32 or more of them small, with 1,204 or more rows marked as gone"
+    assert told() == [f"tables: 2, of {both}; due for shop.orders: {why}"]
+    lacks = "its files are left as they are: it has row tracking"
+    behind = "9 commits behind the newest checkpoint of the log; versions from 1,120 on can be read"
+    assert told(every=True) == [
+        f"the changelog of shop.items: 3 files; {lacks}",
+        f"shop.orders: {counted}; {behind}; due: {why}",
+    ]

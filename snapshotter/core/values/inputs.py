@@ -99,7 +99,7 @@ class HighWritten:
 @dataclass(frozen=True, slots=True)
 class WindowFailed:
     """A write or a read of the window failed. ``definite`` errors are not worth another attempt; those that are
-    ``passing`` are worth more of them than others, for the source is away."""
+    ``passing`` are worth more of them than others, for the source is away, or the storage."""
 
     window: WindowId
     error: str

@@ -23,7 +23,7 @@ class Limits:
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
     ``file_docs_min``: READs of chunks of a set size are written as files if that is not below it.
-    A chunk's task ends after ``attempts`` that failed, or ``attempts_away`` in one outage of the source
+    A chunk's task ends after ``attempts`` that failed, or ``attempts_away`` in one outage of the source or the storage
     (`core.values.tries`): with the pauses between them (`reading.request_lane`) that takes six minutes. ``readers``:
     how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids whose document
     the stream could not give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each;

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streaming.column_names import KEY
-from streaming.delta.new_files import TOLD, FileGone, FileWriter, NewFile, job_name
+from streaming.delta.new_files import TOLD, FileGone, FileWriter, NewFile, job_name, opened
 from streaming.delta.table_folder import TableFolder
 from streaming.events.read_envelopes import READS, TEXTS, WINDOW
 from streaming.json_text import from_text, to_text
@@ -95,11 +95,6 @@ def reported(found: pa.Table) -> tuple[NewFile, ...]:
     return tuple(NewFile.from_json(from_text(row["file"])) for row in rows if row["file"] is not None)
 
 
-def documents_gone(name: str) -> FileGone:
-    """The file of documents of this ``name`` is not there."""
-    return FileGone(f"{name}, a file of documents, is gone")
-
-
 def _written(job: Telling, number: int) -> NewFile | None:
     task, tell = job.tasks[number], job.tasks[number].tell
     file = FileWriter(job.to, tell.columns, job.name, number, plain=tell.distinct)
@@ -117,11 +112,7 @@ def _reads(folder: TableFolder, parts: Sequence[Part]) -> Iterator[pa.RecordBatc
     for part in parts:
         told = np.ones(part.file.rows, np.bool_)
         told[list(part.file.gone)] = False
-        try:
-            source = folder.open(part.file.name)
-        except FileNotFoundError:
-            raise documents_gone(part.file.name) from None
-        with source:
+        with opened(folder, part.file) as source:
             file = pq.ParquetFile(source, pre_buffer=folder.store is not None)
             if file.metadata.num_rows != part.file.rows:
                 raise ValueError(f"{part.file.name} has {file.metadata.num_rows} rows, not {part.file.rows}")

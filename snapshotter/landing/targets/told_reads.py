@@ -31,7 +31,6 @@ from snapshotter.landing.targets.telling import (
     Task,
     Tell,
     Telling,
-    documents_gone,
     made,
     reported,
     writer,
@@ -165,7 +164,4 @@ def _numbers(spark: SparkSession, count: int) -> DataFrame:
 def _hidden(folder: TableFolder, keys: pa.Array, file: NewFile | None) -> NewFile:
     """The ``file`` without these ``keys``."""
     assert file is not None, "only files of documents are looked into"
-    try:
-        return hide(folder, file, keys)
-    except FileNotFoundError:
-        raise documents_gone(file.name) from None
+    return hide(folder, file, keys)
