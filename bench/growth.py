@@ -260,7 +260,8 @@ def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
 
 
 def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
-    """Into tables of so many. Each round takes a row of each file that no other round has."""
+    """Into tables of so many, whose log has its checkpoint. Each round takes a row of each file that no other round
+    has."""
     size = min(asked.batches)
     for count in sorted(asked.files):
         table = empty(spark, folder, f"files{count}")
@@ -268,6 +269,8 @@ def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell:
         for first in range(0, count, _ADDED_AT_ONCE):
             numbers = range(first, min(count, first + _ADDED_AT_ONCE))
             grown.add([a_few_rows(into, number, asked.rounds + 1) for number in numbers])
+        table.upkeep.checkpoint()
+        table.upkeep.stand_upon_checkpoint()
         for number in range(asked.rounds + 1):  # the first one warms up
             keys = [_key(file, number) for file in range(0, count, max(1, count // size))][:size]
             grown.merge(keys, changes(spark, into, keys))
