@@ -53,7 +53,7 @@ from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, checkpoint_due, due
-from streaming.keys.ranges import key_ranges
+from streaming.keys.ranges import Range, key_ranges
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
@@ -100,9 +100,9 @@ class Grown:
         given = added(files)
         self.timed(lambda batch: self.table.land(None, batch_id=batch, metadata={}, **given))
 
-    def merge(self, keys: Sequence[str], rows: DataFrame | RowsInFiles) -> None:
-        """Of these ``keys``, each once."""
-        known, ranges = Known(len(keys), distinct=True, held=True, deletes=0), key_ranges(keys)
+    def merge(self, rows: DataFrame | RowsInFiles, size: int, ranges: Sequence[Range]) -> None:
+        """Of so many keys, each once, which lie in these ``ranges``."""
+        known = Known(size, distinct=True, held=True, deletes=0)
         given: dict[str, Any] = {"how": "merge", "key_ranges": ranges, "known": known}
         self.timed(lambda batch: self.table.land(rows, batch_id=batch, metadata={}, **given))
 
@@ -184,12 +184,7 @@ def updates(spark: SparkSession, rows: int, size: int, number: int) -> DataFrame
 
 
 def land(grown: Grown, source: DataFrame, size: int) -> None:
-    known, ranges = Known(size, distinct=True, held=True, deletes=0), ranges_of(source)
-    grown.timed(
-        lambda number: grown.table.land(
-            source, batch_id=number, metadata={}, how="merge", key_ranges=ranges, known=known
-        )
-    )
+    grown.merge(source, size, ranges_of(source))
     free_checkpoint(source)
 
 
@@ -273,7 +268,7 @@ def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell:
         table.upkeep.stand_upon_checkpoint()
         for number in range(asked.rounds + 1):  # the first one warms up
             keys = [_key(file, number) for file in range(0, count, max(1, count // size))][:size]
-            grown.merge(keys, changes(spark, into, keys))
+            grown.merge(changes(spark, into, keys), len(keys), key_ranges(keys))
         tell(part="files", batch=len(keys), **grown.told(asked.rounds))
         shutil.rmtree(table.path)
 

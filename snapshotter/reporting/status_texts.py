@@ -188,15 +188,17 @@ def _files_of(report: UpkeepReport) -> str:
 
 def _counted(reports: Sequence[UpkeepReport]) -> str:
     text = f"{sum(u.files or 0 for u in reports):,} files"
-    small = [u.small_files for u in reports if u.small_files is not None]
-    marked = [u.marked_rows for u in reports if u.marked_rows is not None]
-    if small:
-        text += f", {sum(small):,}{'' if len(small) == len(reports) else ' or more'} of them small"
-    if marked:
-        text += (
-            f", with {sum(marked):,}{'' if len(marked) == len(reports) else ' or more'} rows marked as gone"
-        )
+    if small := _at_least([u.small_files for u in reports]):
+        text += f", {small} of them small"
+    if marked := _at_least([u.marked_rows for u in reports]):
+        text += f", with {marked} rows marked as gone"
     return text
+
+
+def _at_least(numbers: Sequence[int | None]) -> str | None:
+    """All of them together, as far as they are known; None where none is."""
+    known = [number for number in numbers if number is not None]
+    return f"{sum(known):,}{'' if len(known) == len(numbers) else ' or more'}" if known else None
 
 
 def changelog_texts(status: Status) -> list[str]:

@@ -99,6 +99,7 @@ def test_killed_engine_loses_and_doubles_nothing(
     chunk = CHUNK if len(kills) > 1 else ONE_KILLS_CHUNK
     given = options(mongo_uri, database, strategy, chunk, files=rng.random() < FILES)
     engine = EngineProcess(tmp_path, {**given, **images})
+    between = partial(between_commit_and_save, engine, plan)
     loaded, in_between = None, 0
     with Workload(plan) as workload:
         for number, moment in enumerate(moments(rng, kills), 1):
@@ -108,10 +109,9 @@ def test_killed_engine_loses_and_doubles_nothing(
             ask_if_idle(engine, plan)
             moment.wait(engine)
             if moment.kind == "commits":
-                between = partial(between_commit_and_save, engine, plan)
                 engine.stop_where("a commit whose batch is not saved", between)
             engine.kill(alone=moment.alone)
-            gap = engine.batches() != [] and between_commit_and_save(engine, plan)
+            gap = engine.batches() != [] and between()
             in_between += gap
             print(f"kill {number}: {moment}, batch {max(engine.batches(), default=-1)}, in between: {gap}")
         workload.stop()

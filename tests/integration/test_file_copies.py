@@ -27,19 +27,12 @@ def kept(spark: SparkSession, tmp_path: Path) -> Kept:
 
 def written(kept: Kept, **changed: Any) -> Copies:
     """All files of the table as one, which is not put in their place."""
-    files = kept.look(ALL).files
-    assert files is not None
-    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, 1))
-    assert begun is not None
-    return replace(begun, **changed).write()
+    return replace(kept.begun(limits=ALL), **changed).write()
 
 
 def put_in_place(kept: Kept) -> str | None:
     """All files of the table become one; why Spark has written it."""
-    files = kept.look(ALL).files
-    assert files is not None
-    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, 1))
-    assert begun is not None
+    begun = kept.begun(limits=ALL)
     copies = begun.write()
     kept.table.upkeep.finish(begun, copies)
     return copies.left

@@ -14,11 +14,17 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
 from snapshotter.core.values.outcome import Outcome
-from snapshotter.core.values.window import Window, WindowId, WindowState
 from streaming.decode.dead_letters import DeadLetter, Where
 from streaming.keys.keys import key_of_document
 from streaming.positions import ClusterTime
-from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
+from tests.support.histories import (
+    Change,
+    Document,
+    History,
+    PlannedWindow,
+    closing_window,
+    generate,
+)
 from tests.support.landings import Landings, follow
 from tests.support.selection import rest_thorough
 
@@ -62,19 +68,7 @@ def test_rows_that_are_gone_go_as_the_rule_says(
 
 def one_window(target: Target, found: list[int], changes: list[Change]) -> History:
     """Events of two batches, and a window with its low watermark at 10 that is open from the one to the other."""
-    window = Window(
-        id=WindowId("a1", 1),
-        request_id="r",
-        namespace=COLLECTION,
-        target=target,
-        filter=None,
-        order=0,
-        floor=ClusterTime(1_000, 5),
-        in_stream=True,
-        state=WindowState.CLOSING,
-        low_seen=ClusterTime(1_000, 10),
-        rows=len(found),
-    )
+    window = closing_window(target, len(found), ClusterTime(1_000, 5), ClusterTime(1_000, 10))
     planned = PlannedWindow(window, 0, 2, {KEYS[n]: document(n, 100) for n in found})
     ends = [ClusterTime(1_000, 5), ClusterTime(1_000, 20), ClusterTime(1_000, 30)]
     batches = [[c for c in changes if low < c.time.i <= high] for low, high in ((0, 5), (5, 20), (20, 30))]

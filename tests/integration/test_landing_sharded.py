@@ -10,12 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import KeyList, KeyRange, Target
-from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.landing.stale_rows import stale_rows
 from snapshotter.reading.range_find import bound_of
 from streaming.keys.keys import sharded_key
 from streaming.positions import ClusterTime
-from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
+from tests.support.histories import Change, Document, History, PlannedWindow, closing_window
 from tests.support.landings import Landings, follow
 
 
@@ -46,19 +45,7 @@ def test_documents_of_one_id_are_rows_of_their_own(
     """A window that reconciles reads and deletes all documents of its ids, each by itself, and none of another id: one
     of two that share an id is gone, the other is read; what streams meanwhile beats both."""
     found = {key(1, "us"): document(1, "us", 100), key(2, "eu"): document(2, "eu", 100)}
-    window = Window(
-        id=WindowId("a1", 1),
-        request_id="r",
-        namespace=COLLECTION,
-        target=target,
-        filter=None,
-        order=0,
-        floor=ClusterTime(1_000, 5),
-        in_stream=True,
-        state=WindowState.CLOSING,
-        low_seen=ClusterTime(1_000, 10),
-        rows=len(found),
-    )
+    window = closing_window(target, len(found), ClusterTime(1_000, 5), ClusterTime(1_000, 10))
     changes = [[], [put(2, "us", 15), put(2, "eu", 16)], [put(3, "eu", 25)]]
     ends = [ClusterTime(1_000, end) for end in (5, 20, 30)]
     last = {key(n, region): document(n, region, -1) for n in (0, 3) for region in ("eu", "us")}

@@ -18,7 +18,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import KeyRange
-from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.landing.targets import read_files, state_rows
 from snapshotter.reading.ranges import bound_of
 from snapshotter.reading.read_buffer import Buffer
@@ -27,9 +26,8 @@ from streaming.delta.comparison import Found
 from streaming.delta.file_matching import Matched, Matching
 from streaming.delta.new_files import NewFile
 from streaming.delta.transaction import Removed, Transaction
-from streaming.delta.upkeep_plan import Kind, Step
 from streaming.positions import ClusterTime
-from tests.support.histories import COLLECTION, Change, History, PlannedWindow, generate
+from tests.support.histories import Change, History, PlannedWindow, closing_window, generate
 from tests.support.kept_tables import Kept, some
 from tests.support.landings import Landings, follow
 from tests.support.row_writers import READERS, Bench, OfFiles
@@ -64,19 +62,7 @@ def came_between(spark: SparkSession, path: Path, _: random.Random) -> None:
     ids = {bound.key: bound for bound in (bound_of(bson.encode({"_id": number})) for number in range(3))}
     (low, one, two), times = ids, [ClusterTime(1_000, at) for at in range(40)]
     documents = {key: {"_id": number, "v": 15} for number, key in enumerate(ids)}
-    window = Window(
-        id=WindowId("a1", 1),
-        request_id="r",
-        namespace=COLLECTION,
-        target=KeyRange(ids[low], ids[two]),
-        filter=None,
-        order=0,
-        floor=times[5],
-        in_stream=True,
-        state=WindowState.CLOSING,
-        low_seen=times[10],
-        rows=2,
-    )
+    window = closing_window(KeyRange(ids[low], ids[two]), 2, times[5], times[10])
     found = {key: documents[key] for key in (one, two)}
     planned = PlannedWindow(window, 0, 2, found, read_at=times[18])
     batches = [
@@ -129,10 +115,7 @@ def _kept(
     for batch in range(3):
         kept.land(some(10 * batch, 10))
     kept.land({"k0011": None})
-    files = kept.look().files
-    assert files is not None
-    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, 1, concatenates))
-    assert begun is not None
+    begun = kept.begun(concatenates=concatenates)
     copies = begun.write()
     if meanwhile:
         kept.land(meanwhile)

@@ -40,10 +40,7 @@ def test_landings_beside_a_rewrite(kept: Kept, outputs: int, by_driver: bool) ->
     for batch in range(4):
         kept.land(some(10 * batch, 10))
     kept.land({"k0011": None})
-    files = kept.look().files
-    assert files is not None
-    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, outputs))
-    assert begun is not None
+    begun = kept.begun(outputs)
     assert not begun.alone
     kept.land({"k0000": None, "k0012": 7, "new": 1})
     copies = begun.write()
@@ -108,10 +105,7 @@ def test_a_copy_that_nobody_would_see_is_left_out(kept: Kept) -> None:
     """All of its rows went meanwhile; of each file some stay."""
     for batch in range(2):
         kept.land({f"k{number:04}": batch for number in range(batch, 20, 2)})
-    files = kept.look(Thresholds(files=2, retention_hours=0)).files
-    assert files is not None
-    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, 2))
-    assert begun is not None
+    begun = kept.begun(2, Thresholds(files=2, retention_hours=0))
     copies = begun.write()
     assert len(copies.made) == 2
     low = json.loads(copies.made[0].json())["add"]["stats"]

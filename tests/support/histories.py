@@ -15,7 +15,7 @@ from typing import Any
 import bson
 from bson import ObjectId
 
-from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.chunks import Bound, KeyRange, Target
 from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.reading.ranges import bound_of
@@ -183,18 +183,23 @@ def _windows(
         read_at = rng.randrange(low, len(moments))
         target = KeyRange(after, upto)
         found = {key: document for key, document in moments[read_at][1].items() if target.holds(key)}
-        window = Window(
-            id=WindowId("a1", number + 1),
-            request_id="r",
-            namespace=COLLECTION,
-            target=target,
-            filter=None,
-            order=number,
-            floor=floor,
-            in_stream=True,
-            state=WindowState.CLOSING,
-            low_seen=moments[low][0],
-            rows=len(found),
-        )
+        window = closing_window(target, len(found), floor, moments[low][0], number)
         planned.append(PlannedWindow(window, opens, closes, found, moments[read_at][0]))
     return planned
+
+
+def closing_window(target: Target, rows: int, floor: ClusterTime, low: ClusterTime, order: int = 0) -> Window:
+    """A window that closes: what it was to read, and how many documents it has read, from which low watermark on."""
+    return Window(
+        id=WindowId("a1", order + 1),
+        request_id="r",
+        namespace=COLLECTION,
+        target=target,
+        filter=None,
+        order=order,
+        floor=floor,
+        in_stream=True,
+        state=WindowState.CLOSING,
+        low_seen=low,
+        rows=rows,
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from streaming.delta.operations import Rewritten
+from streaming.delta.rewriting import Begun
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.state_upkeep import TableLook
@@ -68,6 +69,14 @@ class Kept:
     def step(self, limits: Thresholds = LIMITS) -> Step | None:
         found = self.look(limits)
         return None if found.files is None else due(found.files, limits, PLENTY, 0.0)
+
+    def begun(self, outputs: int = 1, limits: Thresholds = LIMITS, *, concatenates: bool = False) -> Begun:
+        """A rewrite of all its files into so many ``outputs``."""
+        files = self.look(limits).files
+        assert files is not None
+        begun = self.table.upkeep.begin(Step(Kind.COMPACT, "", files, outputs, concatenates))
+        assert begun is not None
+        return begun
 
     def done(self, kind: Kind, limits: Thresholds = LIMITS) -> Rewritten:
         """The step that is due, of this kind, is carried out."""
