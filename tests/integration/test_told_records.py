@@ -266,7 +266,8 @@ def test_a_job_that_fails_leaves_nothing(by_files: Rig, monkeypatch: pytest.Monk
     contents = by_files.batches.batch(1)
     documents = contents.collections[ORDERS].buffers[closing.window.id].trailers[0].documents
     assert documents is not None
-    (by_files.batches.folder / documents.name).write_bytes(b"no Parquet")
+    damaged = by_files.batches.folder / documents.name  # of its size still: it is neither gone nor cut off
+    damaged.write_bytes(b"no Parquet".ljust(damaged.stat().st_size))
     target = by_files.target()
     with pytest.raises(Exception, match="Parquet"):
         target.land(contents)
