@@ -8,7 +8,8 @@
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
     files     batches of the smallest size into tables of so many files of a few rows, without upkeep: each key lies in
-              a file of its own, and the driver finds it, as in an engine
+              a file of its own, into which no batch has looked where there are enough, and the driver finds it, as in
+              an engine
     actions   so many commits that carry file actions alone: of each a file of a few new rows is written beforehand, and
               the commit adds it, so that no Spark job is in it; made as fast as they go, with upkeep
     removed   a checkpoint of the log that remembers so many removed files (each landing removes one for each file in
@@ -255,8 +256,8 @@ def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
 
 
 def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
-    """Into tables of so many, whose log has its checkpoint. Each round takes a row of each file that no other round
-    has."""
+    """Into tables of so many, whose log has its checkpoint. Each round takes rows that no other round has, one of a
+    file, and other files than the round before where there are enough: then none has been looked into."""
     size = min(asked.batches)
     for count in sorted(asked.files):
         table = empty(spark, folder, f"files{count}")
@@ -267,7 +268,8 @@ def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell:
         table.upkeep.checkpoint()
         table.upkeep.stand_upon_checkpoint()
         for number in range(asked.rounds + 1):  # the first one warms up
-            keys = [_key(file, number) for file in range(0, count, max(1, count // size))][:size]
+            step = max(1, count // size)
+            keys = [_key(file, number) for file in range(number % step, count, step)][:size]
             grown.merge(changes(spark, into, keys), len(keys), key_ranges(keys))
         tell(part="files", batch=len(keys), **grown.told(asked.rounds))
         shutil.rmtree(table.path)

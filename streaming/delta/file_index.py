@@ -4,7 +4,8 @@ without a look at all of them.
 Files lie in blocks of some hundred, in ascending order of their lowest keys; a block knows the highest key of its
 files. A search passes over each block that ends before a range begins, and ends at the first that begins behind the
 last range. Files of wide ranges, as changes all over a table bring them, begin near the lowest key of all, so few
-blocks have them.
+blocks have them. Ranges may be thousands, as single keys are: of each file and block only the one that could meet it is
+looked at.
 
 Where a file lies is its *place*: its number in that order. Files that are found come as runs of places, which whoever
 keeps something else of each file in the same order can take out at once.
@@ -27,7 +28,7 @@ from typing import Any
 from streaming.column_names import CLUSTER_TIME, KEY, ORDER
 from streaming.delta.upkeep_plan import FileFacts
 from streaming.json_text import from_text
-from streaming.keys.ranges import Range
+from streaming.keys.ranges import Range, disjoint
 
 BLOCK = 128
 _INDEXED = {KEY, CLUSTER_TIME, ORDER}
@@ -74,13 +75,18 @@ class DataFile:
         """By what files are sorted."""
         return self.low or "", self.facts.path
 
-    def may_meet(self, ranges: Sequence[Range]) -> bool:
-        """Whether it may hold a key of one of these ranges."""
-        return _meet(self.low or "", self.high, ranges)
 
+class _Sought:
+    """Ranges that files are looked for by."""
 
-def _meet(least: str, most: str | None, ranges: Sequence[Range]) -> bool:
-    return any((most is None or low <= most) and least <= high for low, high in ranges)
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        apart = disjoint(ranges)
+        self.lows, self.highs = [low for low, _ in apart], [high for _, high in apart]
+
+    def meet(self, least: str, most: str | None) -> bool:
+        """Whether what lies between these two (None: it may be any) may hold a key of one of them."""
+        first = bisect_left(self.highs, least)  # of those that do not end before it
+        return first < len(self.lows) and (most is None or self.lows[first] <= most)
 
 
 def in_order(files: Sequence[DataFile]) -> bool:
@@ -99,9 +105,6 @@ class _Block:
     def measure(self) -> None:
         highs = [file.high for file in self.files if file.high is not None]
         self.high = max(highs) if len(highs) == len(self.files) else None
-
-    def may_meet(self, ranges: Sequence[Range]) -> bool:
-        return _meet(self.files[0].low or "", self.high, ranges)
 
 
 class FileIndex:
@@ -136,7 +139,7 @@ class FileIndex:
         order."""
         if ranges is None:
             return [(0, len(self))] if len(self) else []
-        return list(_runs(self._places(ranges)))
+        return list(_runs(self._places(_Sought(ranges))))
 
     def renew(self, file: DataFile) -> int | None:
         """Take in what a file is by now that is there, and has the same bounds; its place. None: it is not so."""
@@ -184,13 +187,16 @@ class FileIndex:
     def _begin(self, number: int) -> int:
         return sum(len(block.files) for block in self._blocks[:number])
 
-    def _places(self, ranges: Sequence[Range]) -> Iterator[int]:
-        last, begin = max((high for _, high in ranges), default=""), 0
+    def _places(self, sought: _Sought) -> Iterator[int]:
+        begin = 0
         for block in self._blocks:
-            if (block.files[0].low or "") > last:
+            least = block.files[0].low or ""
+            if not sought.highs or least > sought.highs[-1]:
                 return
-            if block.may_meet(ranges):
-                yield from (begin + at for at, file in enumerate(block.files) if file.may_meet(ranges))
+            if sought.meet(least, block.high):
+                for at, file in enumerate(block.files):
+                    if sought.meet(file.low or "", file.high):
+                        yield begin + at
             begin += len(block.files)
 
 

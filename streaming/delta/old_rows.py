@@ -63,17 +63,21 @@ def remove(
 ) -> Removed:
     """In this ``transaction``, take out what these ``files`` of the table have of the source's keys, but for rows that
     equal their READ, of which ``matches`` or ``by_reads`` tells. ``kept``: None leaves all to Spark. ``slower`` is told
-    why Spark had to look where the driver would have."""
+    why Spark had to look where the driver would have. Raises `Unsound` where the driver has keys that come twice, or
+    lie beyond the source's ranges."""
+    told = keys_at_hand(source.rows)
+    if told is not None:
+        _guard(told[KEY], source.ranges)
     if files.isEmpty():
         return Removed()
-    if kept is not None and matches is None and (source.rows is None or _at_hand(source.rows) is not None):
+    if kept is not None and matches is None and (source.rows is None or told is not None):
         removed = _by_driver(transaction, files, source, by_reads, kept, slower)
         if removed is not None:
             return removed
     return _by_spark(transaction, files, source, matches, by_reads)
 
 
-def _at_hand(rows: RowsInFiles | DataFrame | None) -> pa.Table | None:
+def keys_at_hand(rows: RowsInFiles | DataFrame | None) -> pa.Table | None:
     """The keys of rows and what becomes of each, where the driver has them and they are not too many."""
     told = rows.told if isinstance(rows, RowsInFiles) else None
     return told if told is not None and told.num_rows <= KEYS_MAX else None
@@ -93,14 +97,12 @@ def _by_driver(
     listed = transaction.listed(files) if by_reads is None else by_reads.listed
     if not all(one.said.counted for one in listed):
         return None
-    told = _at_hand(source.rows)
+    told = keys_at_hand(source.rows)
     if told is not None and not kept.have_room(sum(one.said.facts.rows for one in listed), told[KEY]):
         return None
     old = {one.name: one.as_old() for one in listed}
     if not all(file.reached for file in old.values()):
         return None
-    if told is not None:
-        _guard(told[KEY], source.ranges)
     folder = transaction.folder()
     try:
         marks, before, deletes = _looked_up(

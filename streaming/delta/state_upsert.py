@@ -38,7 +38,7 @@ from streaming.delta.delta_log import CONFLICTS, USER_METADATA, TableLog, config
 from streaming.delta.file_matching import FILES_MAX, Matched, Matching, Strange, match, tasks
 from streaming.delta.listed_file import ListedFile
 from streaming.delta.new_files import FileGone, discard_job
-from streaming.delta.old_rows import ByReads, remove
+from streaming.delta.old_rows import ByReads, keys_at_hand, remove
 from streaming.delta.row_writer import Batch, RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
 from streaming.delta.table_demands import takes_files
@@ -114,6 +114,8 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
     session, added, new, soft = upsert.session, upsert.added, upsert.new, upsert.soft
     assert source.known.deletes is not None, "who calls this knows how many deletes the source holds"
     files = transaction.files(source.ranges)
+    if (tight := _tight_ranges(source)) is not None:
+        files = transaction.nearer(files, tight)
     with ExitStack() as until_written:
         held = matches = None
         if isinstance(reads := source.reads, ReadFiles):
@@ -156,6 +158,18 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
         with configured(session, {USER_METADATA: batch.said(found)}):
             transaction.commit(batch.batch_id, figures)
         return found
+
+
+def _tight_ranges(source: Source) -> list[Range] | None:
+    """Each key of the source's streamed rows, and the ends of each file of its READs: they leave out files between keys
+    that lie all over the table, which the source's few ranges do not. None where the driver has not got them."""
+    rows, reads = source.rows, source.reads
+    told = keys_at_hand(rows)
+    if isinstance(reads, Reads) or (rows is not None and told is None):
+        return None
+    keys = [] if told is None else told[KEY].to_pylist()
+    files = [] if reads is None else reads.files
+    return [*((key, key) for key in keys), *((file.low, file.high) for file in files)]
 
 
 def _figures(

@@ -137,6 +137,14 @@ class Transaction:
         self._transaction.trackFilesRead(files)
         return files
 
+    def nearer(self, files: Any, keys: Sequence[Range]) -> Any:
+        """Those of these ``files`` that may hold keys of these ranges (``keys``), which lie within those that the files
+        were asked for by; all of them where that is not known. Of what counts as read nothing changes."""
+        # With as many ranges as files, each file may well have one.
+        if self.known is None or len(keys) >= files.size():
+            return files
+        return self.known.within(keys)
+
     def reads(self, ranges: Sequence[Range] | None) -> None:
         """Count these ranges (None: the whole table) as read, without a look at their files: it is known that the keys
         to be written are not there. A writer that adds to them meanwhile is a conflict. (In a table without partitions

@@ -39,7 +39,7 @@ def cover(ranges: Iterable[Range], limit: int = RANGES_MAX) -> tuple[Range, ...]
     """
     if limit < 1:
         raise ValueError(f"the keys of a source need one range at least, got a limit of {limit}")
-    joined = _join(sorted(ranges))
+    joined = disjoint(ranges)
     if len(joined) <= limit and all(_gap(joined, at) for at in range(len(joined) - 1)):
         return tuple(joined)
     gaps = ((_gap(joined, at), at) for at in range(len(joined) - 1))
@@ -49,15 +49,10 @@ def cover(ranges: Iterable[Range], limit: int = RANGES_MAX) -> tuple[Range, ...]
     return tuple((joined[start][0], joined[end][1]) for start, end in zip(starts, ends, strict=True))
 
 
-def holds(ranges: Sequence[Range], key: str) -> bool:
-    """Whether the key lies in one of the ranges."""
-    return any(low <= key <= high for low, high in ranges)
-
-
-def _join(ranges: Sequence[Range]) -> list[Range]:
-    """Sorted ranges with those that overlap made one."""
+def disjoint(ranges: Iterable[Range]) -> list[Range]:
+    """The same in ascending order, those that overlap made one. Raises ValueError where one ends before it begins."""
     joined: list[Range] = []
-    for low, high in ranges:
+    for low, high in sorted(ranges):
         if high < low:
             raise ValueError(f"a range that ends before it begins: {low!r} .. {high!r}")
         if joined and low <= joined[-1][1]:
@@ -66,6 +61,11 @@ def _join(ranges: Sequence[Range]) -> list[Range]:
         else:
             joined.append((low, high))
     return joined
+
+
+def holds(ranges: Sequence[Range], key: str) -> bool:
+    """Whether the key lies in one of the ranges."""
+    return any(low <= key <= high for low, high in ranges)
 
 
 def _gap(ranges: Sequence[Range], at: int) -> int:

@@ -252,6 +252,16 @@ def test_files_say_by_which_calendar_they_are(made: Made) -> None:
     assert (dictionaries["ship.city"], dictionaries["_key"]) == (True, False)
 
 
+def test_a_byte_that_a_disk_has_changed_is_noticed(made: Made) -> None:
+    """By readers that verify the checksums of pages."""
+    file = made.path / written(made.path, some(0, 2_000)).name
+    content, pages = bytearray(file.read_bytes()), pq.read_metadata(file).row_group(0).column(0)
+    content[pages.data_page_offset + pages.total_compressed_size - 1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(OSError, match="CRC"):
+        pq.read_table(file, columns=["_key"], page_checksum_verification=True)
+
+
 def test_what_a_job_has_left_goes(made: Made) -> None:
     """What others have written stays."""
     one, two = written(made.path, some(0, 4)), written(made.path, some(10, 4))

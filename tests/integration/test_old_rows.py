@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from streaming.delta import old_rows, state_merge, state_upsert
+from streaming.delta.comparison import ReadFiles
+from streaming.delta.delta_log import active
 from streaming.delta.file_keys import FileKeys
+from streaming.delta.new_files import NewFile
+from streaming.delta.old_rows import Unsound
+from streaming.delta.row_writer import Batch, Source
+from streaming.delta.state_upsert import Upsert
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.transaction import Transaction
-from tests.support.row_writers import ALL_WRITERS, Bench
+from streaming.keys.ranges import cover
+from streaming.layouts.columns.layout import COLUMNS
+from tests.support.row_writers import ALL_WRITERS, PLAN, SCHEMA, Bench, Change
 
 BY_DRIVER = "upsert, rows are files, old ones found by the driver"
 
@@ -63,3 +75,97 @@ def test_where_the_driver_cannot_spark_does(
     monkeypatch.setattr(Transaction, "mark", refused)
     bench.write(2, ("k1", 11, "u"), ("k3", 30, "u"), ("k4", None, "d"))
     assert bench.rows() == [("k0", 0), ("k1", 11), ("k3", 30), *((f"k{n}", n) for n in range(5, 9))]
+
+
+FILES = 40
+MET = range(0, FILES, 3)
+"""Files that have a key of the batch: more than a batch has ranges."""
+
+
+class Scattered(Bench):
+    """A table of many files of two rows, beside one another."""
+
+    def filled(self) -> list[NewFile]:
+        self.upsert.new = files = [self.file([(f"{n:02}a", n), (f"{n:02}b", n)]) for n in range(FILES)]
+        self.write_source(0, Source(None, cover((file.low, file.high) for file in files)), "append")
+        self.upsert.new = None
+        return files
+
+    @property
+    def upsert(self) -> Upsert:
+        assert isinstance(self.writer, Upsert)
+        return self.writer
+
+    def looked_into(self, files: Sequence[NewFile]) -> list[int]:
+        """Those of the files whose keys the driver has read, by their numbers."""
+        kept, folder = self.upsert.kept, TableFolder.on_disk(str(self.path))
+        assert kept is not None
+        return [number for number, file in enumerate(files) if kept.has_keys(folder, file.name)]
+
+
+@pytest.fixture
+def scattered(spark: SparkSession, tmp_path: Path) -> Scattered:
+    return Scattered(spark, tmp_path / "orders", ALL_WRITERS[BY_DRIVER])
+
+
+def updates(what: str) -> list[Change]:
+    """Of one row in each file that is met, but for one that is deleted and one that is new."""
+    return [*((f"{n:02}{what}", 100 + n, "u") for n in MET[1:]), ("00" + what, None, "d"), ("20c", 7, "c")]
+
+
+def test_files_between_scattered_keys_are_left_alone(
+    scattered: Scattered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few ranges say where the keys of a batch are: the driver opens the files alone that may have one of them,
+    and does so where all those of the ranges would be too many."""
+    files = scattered.filled()
+    monkeypatch.setattr(old_rows, "FILES_MAX", len(MET))
+    scattered.write(1, *updates("a"))
+    assert scattered.looked_into(files) == [*MET]
+    expected = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
+    expected |= {f"{n:02}a": 100 + n for n in MET} | {"20c": 7}
+    del expected["00a"]
+    assert scattered.rows() == sorted(expected.items())
+
+
+def test_so_they_are_beside_reads_that_lie_in_files(
+    scattered: Scattered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which are held against the files of the table that may have a key of theirs."""
+    files = scattered.filled()
+    reads = [scattered.file([("01a", 1), ("01b", 5)]), scattered.file([("39b", 6), ("39c", 6)])]
+    near = len(MET) + 1  # the last file has an event's key as well
+    for module in (state_upsert, old_rows):
+        monkeypatch.setattr(module, "FILES_MAX", near)
+    events = scattered.source(updates("a"))
+    assert events.frame is not None
+    assert events.ranges is not None
+    both = replace(
+        events,
+        rows=scattered.in_files(events.frame),
+        reads=ReadFiles(reads, COLUMNS.arrow_schema(PLAN), SCHEMA),
+        ranges=cover([*events.ranges, *((file.low, file.high) for file in reads)]),
+    )
+    batch = Batch("e", 1, "{}")
+    with active(scattered.session), state_merge.transaction(scattered.session, "e", 1, batch.user_metadata):
+        scattered.upsert.merge(both, batch)
+    assert scattered.upsert.slower is None
+    assert scattered.looked_into(files) == sorted({*MET, 1})
+    expected = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
+    expected |= {f"{n:02}a": 100 + n for n in MET} | {"20c": 7, "01b": 5, "39b": 6, "39c": 6}
+    del expected["00a"]
+    assert scattered.rows() == sorted(expected.items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "ranges"),
+    [([("k0", 1, "c"), ("k0", 2, "c")], None), ([("k0", 1, "c"), ("k5", 2, "c")], [("k0", "k1")])],
+    ids=["twice", "outside"],
+)
+def test_keys_that_are_not_as_promised_fail_where_no_file_is_near(
+    scattered: Scattered, changes: list[Change], ranges: list[tuple[str, str]] | None
+) -> None:
+    """As they do elsewhere: nothing is written, and in a new table two rows of a key would stay unseen."""
+    with pytest.raises((Unsound, ValueError)):
+        scattered.write(0, *changes, ranges=ranges)
+    assert scattered.rows() == []
