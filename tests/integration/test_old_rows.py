@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -86,10 +87,28 @@ class Scattered(Bench):
     """A table of many files of two rows, beside one another."""
 
     def filled(self) -> list[NewFile]:
-        self.upsert.new = files = [self.file([(f"{n:02}a", n), (f"{n:02}b", n)]) for n in range(FILES)]
+        return self.add([[(f"{n:02}a", n), (f"{n:02}b", n)] for n in range(FILES)])
+
+    def add(self, parts: Sequence[Sequence[tuple[str, int]]]) -> list[NewFile]:
+        """A file of new rows each."""
+        self.upsert.new = files = [self.file(rows) for rows in parts]
         self.write_source(0, Source(None, cover((file.low, file.high) for file in files)), "append")
         self.upsert.new = None
         return files
+
+    def merge_both(self, number: int, changes: Sequence[Change], reads: Sequence[NewFile]) -> None:
+        """Streamed rows and READs, both in files."""
+        events = self.source(changes)
+        assert events.frame is not None
+        both = replace(
+            events,
+            rows=self.in_files(events.frame),
+            reads=ReadFiles(reads, COLUMNS.arrow_schema(PLAN), SCHEMA),
+            ranges=cover([*(events.ranges or ()), *((file.low, file.high) for file in reads)]),
+        )
+        batch = Batch("e", number, "{}")
+        with active(self.session), state_merge.transaction(self.session, "e", number, batch.user_metadata):
+            self.upsert.merge(both, batch)
 
     @property
     def upsert(self) -> Upsert:
@@ -137,24 +156,32 @@ def test_so_they_are_beside_reads_that_lie_in_files(
     near = len(MET) + 1  # the last file has an event's key as well
     for module in (state_upsert, old_rows):
         monkeypatch.setattr(module, "FILES_MAX", near)
-    events = scattered.source(updates("a"))
-    assert events.frame is not None
-    assert events.ranges is not None
-    both = replace(
-        events,
-        rows=scattered.in_files(events.frame),
-        reads=ReadFiles(reads, COLUMNS.arrow_schema(PLAN), SCHEMA),
-        ranges=cover([*events.ranges, *((file.low, file.high) for file in reads)]),
-    )
-    batch = Batch("e", 1, "{}")
-    with active(scattered.session), state_merge.transaction(scattered.session, "e", 1, batch.user_metadata):
-        scattered.upsert.merge(both, batch)
+    scattered.merge_both(1, updates("a"), reads)
     assert scattered.upsert.slower is None
     assert scattered.looked_into(files) == sorted({*MET, 1})
     expected = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
     expected |= {f"{n:02}a": 100 + n for n in MET} | {"20c": 7, "01b": 5, "39b": 6, "39c": 6}
     del expected["00a"]
     assert scattered.rows() == sorted(expected.items())
+
+
+def test_batches_of_few_keys_among_many_files(scattered: Scattered, rng: random.Random) -> None:
+    """Whose ranges overlap: whatever comes by event and by READ, a key has one row, the newest."""
+    keys = [f"{n:03}" for n in range(3 * FILES)]
+    expected = dict.fromkeys(rng.sample(keys, 2 * FILES), 0)
+    some = rng.sample(sorted(expected), len(expected))
+    scattered.add([[(some[at], 0), (some[at + 1], 0)] for at in range(0, len(some), 2)])
+    for number in range(1, 5):
+        chosen = rng.sample(keys, 12)
+        streamed, read, same = chosen[:6], chosen[6:10], chosen[10:]
+        changes: list[Change] = [(key, number, rng.choice("cud")) for key in streamed]
+        reads = dict.fromkeys(read, number) | {key: expected.get(key, number) for key in same}
+        scattered.merge_both(number, changes, [scattered.file(list(reads.items()))])
+        expected |= reads | {key: number for key, _, op in changes if op != "d"}
+        for key in (key for key, _, op in changes if op == "d"):
+            expected.pop(key, None)
+        assert scattered.rows() == sorted(expected.items())
+    assert scattered.upsert.slower is None
 
 
 @pytest.mark.parametrize(
