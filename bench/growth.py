@@ -8,7 +8,7 @@
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
     files     batches of the smallest size into tables of so many files of a few rows, without upkeep: each key lies in
-              a file of its own, into which no batch has looked where there are enough, and the driver finds it, as in
+              a file of its own, which no batch has looked into before if there are enough; the driver finds it, as in
               an engine
     actions   so many commits that carry file actions alone: of each a file of a few new rows is written beforehand, and
               the commit adds it, so that no Spark job is in it; made as fast as they go, with upkeep

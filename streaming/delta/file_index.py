@@ -1,11 +1,11 @@
-"""Data files of a table in the order of their lowest keys, so that those which may hold keys of a few ranges are found
+"""Data files of a table in the order of their lowest keys, so that those which may hold keys of given ranges are found
 without a look at all of them.
 
 Files lie in blocks of some hundred, in ascending order of their lowest keys; a block knows the highest key of its
 files. A search passes over each block that ends before a range begins, and ends at the first that begins behind the
 last range. Files of wide ranges, as changes all over a table bring them, begin near the lowest key of all, so few
-blocks have them. Ranges may be thousands, as single keys are: of each file and block only the one that could meet it is
-looked at.
+blocks have them. There may be thousands of ranges, such as single keys: a file or block is compared with the only one
+that could meet it.
 
 Where a file lies is its *place*: its number in that order. Files that are found come as runs of places, which whoever
 keeps something else of each file in the same order can take out at once.
@@ -77,14 +77,14 @@ class DataFile:
 
 
 class _Sought:
-    """Ranges that files are looked for by."""
+    """The ranges that are looked for, disjoint and ascending."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         apart = disjoint(ranges)
         self.lows, self.highs = [low for low, _ in apart], [high for _, high in apart]
 
     def meet(self, least: str, most: str | None) -> bool:
-        """Whether what lies between these two (None: it may be any) may hold a key of one of them."""
+        """Whether a key of one of them may lie between these two (``most`` None: there is no upper bound)."""
         first = bisect_left(self.highs, least)  # of those that do not end before it
         return first < len(self.lows) and (most is None or self.lows[first] <= most)
 

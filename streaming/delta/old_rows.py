@@ -63,8 +63,8 @@ def remove(
 ) -> Removed:
     """In this ``transaction``, take out what these ``files`` of the table have of the source's keys, but for rows that
     equal their READ, of which ``matches`` or ``by_reads`` tells. ``kept``: None leaves all to Spark. ``slower`` is told
-    why Spark had to look where the driver would have. Raises `Unsound` where the driver has keys that come twice, or
-    lie beyond the source's ranges."""
+    why Spark had to look where the driver would have. Raises `Unsound` where the driver has the keys, and one comes
+    twice or lies outside the source's ranges."""
     told = keys_at_hand(source.rows)
     if told is not None:
         _guard(told[KEY], source.ranges)
@@ -161,7 +161,7 @@ def _guard(keys: pa.ChunkedArray, ranges: Sequence[Range] | None) -> None:
     if ranges is None or not len(keys):
         return
     within = (pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high)) for low, high in ranges)
-    if not pc.all(reduce(pc.or_, within)).as_py():
+    if not ranges or not pc.all(reduce(pc.or_, within)).as_py():
         raise Unsound(f"{OUTSIDE}: one of a streamed row")
 
 

@@ -113,9 +113,7 @@ class Upsert:
 def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Batch) -> Found:
     session, added, new, soft = upsert.session, upsert.added, upsert.new, upsert.soft
     assert source.known.deletes is not None, "who calls this knows how many deletes the source holds"
-    files = transaction.files(source.ranges)
-    if (tight := _tight_ranges(source)) is not None:
-        files = transaction.nearer(files, tight)
+    files = _nearest(transaction, source)
     with ExitStack() as until_written:
         held = matches = None
         if isinstance(reads := source.reads, ReadFiles):
@@ -160,16 +158,20 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
         return found
 
 
-def _tight_ranges(source: Source) -> list[Range] | None:
-    """Each key of the source's streamed rows, and the ends of each file of its READs: they leave out files between keys
-    that lie all over the table, which the source's few ranges do not. None where the driver has not got them."""
-    rows, reads = source.rows, source.reads
+def _nearest(transaction: Transaction, source: Source) -> Any:
+    """The files that may hold keys of the source, as Delta's list of them. Its few ranges leave none out between keys
+    that lie all over the table. So where the driver has the keys, and there are fewer than files, each of them says
+    which these are, and each file of READs."""
+    files, rows, reads = transaction.files(source.ranges), source.rows, source.reads
     told = keys_at_hand(rows)
     if isinstance(reads, Reads) or (rows is not None and told is None):
-        return None
+        return files
+    read = () if reads is None else reads.files
+    if (0 if told is None else told.num_rows) + len(read) >= files.size():
+        return files
     keys = [] if told is None else told[KEY].to_pylist()
-    files = [] if reads is None else reads.files
-    return [*((key, key) for key in keys), *((file.low, file.high) for file in files)]
+    sought = [*((key, key) for key in keys), *((file.low, file.high) for file in read)]
+    return transaction.narrowed(files, sought)
 
 
 def _figures(

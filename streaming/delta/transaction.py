@@ -137,13 +137,10 @@ class Transaction:
         self._transaction.trackFilesRead(files)
         return files
 
-    def nearer(self, files: Any, keys: Sequence[Range]) -> Any:
-        """Those of these ``files`` that may hold keys of these ranges (``keys``), which lie within those that the files
-        were asked for by; all of them where that is not known. Of what counts as read nothing changes."""
-        # With as many ranges as files, each file may well have one.
-        if self.known is None or len(keys) >= files.size():
-            return files
-        return self.known.within(keys)
+    def narrowed(self, files: Any, ranges: Sequence[Range]) -> Any:
+        """Those that may hold keys of these ``ranges``, which lie within the ranges that ``files`` were asked for by;
+        ``files`` as they are where the table's are not known. What counts as read stays the same."""
+        return files if self.known is None else self.known.within(ranges)
 
     def reads(self, ranges: Sequence[Range] | None) -> None:
         """Count these ranges (None: the whole table) as read, without a look at their files: it is known that the keys

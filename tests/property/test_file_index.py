@@ -92,3 +92,7 @@ def test_few_of_many_are_looked_at() -> None:
     assert len(found(index, [(f"{9_000:06}", f"{9_002:06}")])) == len(wide) + 3
     blocks = len(index) // file_index.BLOCK
     assert 0 < Watched.looks < blocks + 4 * file_index.BLOCK
+    Watched.looks = 0
+    every_tenth = [(f"{n:06}", f"{n:06}") for n in range(0, 20_000, 10)]
+    assert len(found(index, every_tenth)) == len(wide) + 2_000
+    assert Watched.looks <= len(index) + blocks + 1, "each file and block once, however many are asked for"
