@@ -267,8 +267,8 @@ def of_files(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell:
             grown.add([a_few_rows(into, number, asked.rounds + 1) for number in numbers])
         table.upkeep.checkpoint()
         table.upkeep.stand_upon_checkpoint()
+        step = max(1, count // size)
         for number in range(asked.rounds + 1):  # the first one warms up
-            step = max(1, count // size)
             keys = [_key(file, number) for file in range(number % step, count, step)][:size]
             grown.merge(changes(spark, into, keys), len(keys), key_ranges(keys))
         tell(part="files", batch=len(keys), **grown.told(asked.rounds))

@@ -201,12 +201,9 @@ class FileWriter:
             # Arrow leaves NaN out of the bounds of a column. To Spark it is the greatest number: it would not be found.
             bound = [p for field in self._schema for p, of in _leaves(field) if not pa.types.is_floating(of)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
+            form |= {"write_statistics": bound, "write_page_index": self._indexed}
             # As Spark does: next to no work, and a reader that checks them notices a byte that a disk has changed.
-            form |= {
-                "write_statistics": bound,
-                "write_page_index": self._indexed,
-                "write_page_checksum": True,
-            }
+            form["write_page_checksum"] = True
             self._sink = self._folder.create(self._name)
             self._writer = pq.ParquetWriter(self._sink, self._schema, store_schema=False, **form)
         made: list[pa.Array] = []

@@ -71,7 +71,7 @@ def remove(
     if files.isEmpty():
         return Removed()
     if kept is not None and matches is None and (source.rows is None or told is not None):
-        removed = _by_driver(transaction, files, source, by_reads, kept, slower)
+        removed = _by_driver(transaction, files, told, by_reads, kept, slower)
         if removed is not None:
             return removed
     return _by_spark(transaction, files, source, matches, by_reads)
@@ -86,18 +86,18 @@ def keys_at_hand(rows: RowsInFiles | DataFrame | None) -> pa.Table | None:
 def _by_driver(
     transaction: Transaction,
     files: Any,
-    source: Source,
+    told: pa.Table | None,
     by_reads: ByReads | None,
     kept: FileKeys,
     slower: Callable[[str], None],
 ) -> Removed | None:
-    """As `remove`; None where the files are not for the driver. Nothing has been done then."""
+    """As `remove`, of the keys that are ``told``; None where the files are not for the driver. Nothing has been done
+    then."""
     if transaction.known is None or files.size() > FILES_MAX:
         return None
     listed = transaction.listed(files) if by_reads is None else by_reads.listed
     if not all(one.said.counted for one in listed):
         return None
-    told = keys_at_hand(source.rows)
     if told is not None and not kept.have_room(sum(one.said.facts.rows for one in listed), told[KEY]):
         return None
     old = {one.name: one.as_old() for one in listed}

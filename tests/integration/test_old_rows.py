@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.delta import old_rows, state_merge, state_upsert
+from streaming.delta import old_rows, state_upsert
 from streaming.delta.comparison import ReadFiles
-from streaming.delta.delta_log import active
 from streaming.delta.file_keys import FileKeys
 from streaming.delta.new_files import NewFile
 from streaming.delta.old_rows import Unsound
-from streaming.delta.row_writer import Batch, Source
+from streaming.delta.row_writer import Source
 from streaming.delta.state_upsert import Upsert
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.transaction import Transaction
@@ -99,16 +98,9 @@ class Scattered(Bench):
     def merge_both(self, number: int, changes: Sequence[Change], reads: Sequence[NewFile]) -> None:
         """Streamed rows and READs, both in files."""
         events = self.source(changes)
-        assert events.frame is not None
-        both = replace(
-            events,
-            rows=self.in_files(events.frame),
-            reads=ReadFiles(reads, COLUMNS.arrow_schema(PLAN), SCHEMA),
-            ranges=cover([*(events.ranges or ()), *((file.low, file.high) for file in reads)]),
-        )
-        batch = Batch("e", number, "{}")
-        with active(self.session), state_merge.transaction(self.session, "e", number, batch.user_metadata):
-            self.upsert.merge(both, batch)
+        ranges = cover([*(events.ranges or ()), *((file.low, file.high) for file in reads)])
+        held = ReadFiles(reads, COLUMNS.arrow_schema(PLAN), SCHEMA)
+        self.write_source(number, replace(events, reads=held, ranges=ranges))
 
     @property
     def upsert(self) -> Upsert:
@@ -127,9 +119,16 @@ def scattered(spark: SparkSession, tmp_path: Path) -> Scattered:
     return Scattered(spark, tmp_path / "orders", ALL_WRITERS[BY_DRIVER])
 
 
-def updates(what: str) -> list[Change]:
-    """Of one row in each file that is met, but for one that is deleted and one that is new."""
-    return [*((f"{n:02}{what}", 100 + n, "u") for n in MET[1:]), ("00" + what, None, "d"), ("20c", 7, "c")]
+UPDATES: list[Change] = [*((f"{n:02}a", 100 + n, "u") for n in MET[1:]), ("00a", None, "d"), ("20c", 7, "c")]
+"""Of one row in each file that is met, but for one that is deleted and one that is new."""
+
+
+def updated(more: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The rows of a table that was `filled` once these have landed, and ``more`` beside them."""
+    rows = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
+    rows |= {key: n for key, n, _ in UPDATES if n is not None} | more
+    del rows["00a"]
+    return sorted(rows.items())
 
 
 def test_files_between_scattered_keys_are_left_alone(
@@ -139,12 +138,9 @@ def test_files_between_scattered_keys_are_left_alone(
     and does so where all those of the ranges would be too many."""
     files = scattered.filled()
     monkeypatch.setattr(old_rows, "FILES_MAX", len(MET))
-    scattered.write(1, *updates("a"))
+    scattered.write(1, *UPDATES)
     assert scattered.looked_into(files) == [*MET]
-    expected = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
-    expected |= {f"{n:02}a": 100 + n for n in MET} | {"20c": 7}
-    del expected["00a"]
-    assert scattered.rows() == sorted(expected.items())
+    assert scattered.rows() == updated({})
 
 
 def test_so_they_are_beside_reads_that_lie_in_files(
@@ -156,13 +152,10 @@ def test_so_they_are_beside_reads_that_lie_in_files(
     near = len(MET) + 1  # the last file has an event's key as well
     for module in (state_upsert, old_rows):
         monkeypatch.setattr(module, "FILES_MAX", near)
-    scattered.merge_both(1, updates("a"), reads)
+    scattered.merge_both(1, UPDATES, reads)
     assert scattered.upsert.slower is None
     assert scattered.looked_into(files) == sorted({*MET, 1})
-    expected = {f"{n:02}{what}": n for n in range(FILES) for what in "ab"}
-    expected |= {f"{n:02}a": 100 + n for n in MET} | {"20c": 7, "01b": 5, "39b": 6, "39c": 6}
-    del expected["00a"]
-    assert scattered.rows() == sorted(expected.items())
+    assert scattered.rows() == updated({"01b": 5, "39b": 6, "39c": 6})
 
 
 @pytest.mark.parametrize("too_many", [None, old_rows, state_upsert], ids=["driver", "Spark", "READs as rows"])
